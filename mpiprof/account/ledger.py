@@ -8,7 +8,7 @@ outside MPI, in one call, or in a loop of calls in vain (a poll):
         +-----------+--------+-----------+-------------+------------+-----------+
     begin_ns     end_ns = begin_ns of the next segment
 
-The sum of the segments is the life of the thread exactly.
+The sum of the segments is the life of the thread exactly. Source: core/python_api/ledger.c.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.errors import TraceError
+from mpiprof.interface.analysis_library import call_library
 from mpiprof.trace.messages import read_intact
 from mpiprof.trace.rank_arrays import get_column
 from mpiprof.trace.trace import Trace
@@ -29,7 +29,9 @@ COLUMNS = (
     *(("begin_ns", np.int64), ("end_ns", np.int64)),
     *(("shape", np.int32), ("completes", np.bool_), ("polls", np.int64)),
 )
-SEGMENT = np.dtype([*COLUMNS])
+SEGMENT = np.dtype([*COLUMNS], align=True)
+IS_CALL = np.zeros(256, np.bool_)  # by kind of a record of messages, windows, files etc.
+IS_CALL[[MESSAGE_CALL, LOCAL_CALL, POLL]] = True
 READ_RECORDS = 1 << 16
 
 
@@ -62,8 +64,6 @@ def read_ledgers(trace: Trace, rank: int) -> list[ThreadLedger]:
     at its end, at the begin of MPI_Finalize, or at the last time that is known of the rank. A new
     thread may have the number of a thread that has ended, and has a ledger of its own.
     """
-    if trace.dataset is not None:
-        raise TraceError(f"{trace.path}: a data set has no threads: open the trace itself")
     begin_ns, end_ns = trace.spans.get(rank, (0, 0))
     ends_run = np.array([shape.operation == "finalize" for shape in trace.tables.shapes])
     calls_by_thread: dict[int, list[Array]] = {}
@@ -96,11 +96,14 @@ def _list_ends(trace: Trace, rank: int, thread: int) -> Int:
 
 def _split_lives(calls: Array, ends_ns: Int, end_ns: int) -> Iterator[tuple[Array, int]]:
     """Yield the calls of each thread of those that had a number in turn, and its end."""
+    if not len(ends_ns):
+        yield calls, end_ns
+        return
     life = np.searchsorted(ends_ns, calls["begin_ns"], "right")
     for number in range(len(ends_ns) + 1):
         last_ns = end_ns if number == len(ends_ns) else min(int(ends_ns[number]), end_ns)
         of_life = calls[life == number]
-        if len(of_life) or not len(ends_ns):
+        if len(of_life):
             yield of_life, last_ns
 
 
@@ -122,7 +125,7 @@ def _read_message_calls(trace: Trace, rank: int) -> Iterator[tuple[int, Array]]:
         if chunks[0].is_summed():
             continue
         for records in read_intact(trace, chunks):
-            calls = records[np.isin(records["kind"], (MESSAGE_CALL, LOCAL_CALL, POLL))]
+            calls = records[IS_CALL[records["kind"]]]
             times = [calls[name].astype(np.int64) for name in ("enter_ns", "exit_ns")]
             enter_ns, exit_ns = (np.where(ns > 0, clock.to_global(ns), 0) for ns in times)
             shapes = shape_map.take(calls["shape"].astype(np.int64), mode="clip")
@@ -140,23 +143,15 @@ def _make_calls(*columns: Array) -> Array:
 
 
 def _fill_gaps(calls: Array, begin_ns: int, end_ns: int) -> Array:
-    """Return the segments of a thread from its calls.
+    """Return the segments of a thread from its calls, whose times it limits to this life.
 
     A Wait that completes several collectives has a record for each. A call that a callback makes
     within another call belongs to the outer one.
     """
-    is_open = calls["end_ns"] == 0
-    calls["end_ns"][is_open] = end_ns
-    for name in ("begin_ns", "end_ns"):
-        calls[name] = calls[name].clip(begin_ns, end_ns)
-    calls = calls[np.lexsort((-calls["end_ns"], calls["begin_ns"]))]
-    reached_ns = np.maximum.accumulate(np.append(begin_ns, calls["end_ns"]))[:-1]
-    calls["begin_ns"] = np.maximum(calls["begin_ns"], reached_ns)
-    calls = calls[calls["end_ns"] > calls["begin_ns"]]
+    are_ordered, count = np.zeros((2, 1), np.int64)
+    call_library("ledger_clip", len(calls), calls, begin_ns, end_ns, are_ordered)
+    if not are_ordered[0]:
+        calls = calls[np.lexsort((-calls["end_ns"], calls["begin_ns"]))]
     segments = np.empty(2 * len(calls) + 1, SEGMENT)
-    segments[1::2] = calls
-    segments["begin_ns"][0::2] = np.append(begin_ns, calls["end_ns"])
-    segments["end_ns"][0::2] = np.append(calls["begin_ns"], end_ns)
-    segments["shape"][0::2], segments["completes"][0::2] = OUTSIDE, False
-    segments["polls"][0::2] = 0
-    return segments[segments["end_ns"] > segments["begin_ns"]]
+    call_library("ledger_fill", len(calls), calls, begin_ns, end_ns, segments, count)
+    return segments[: count[0]]

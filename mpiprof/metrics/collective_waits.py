@@ -33,6 +33,7 @@ class CollectiveWaits:
     operation is two calls, of which the second completes it.
     inside: rank, begin_ns, end_ns and site_id of times in blocking calls that are no wait, and by
     MIN_INSIDE_NS longer than on the quickest rank of the instance.
+    unknown: rank and enter_ns of calls whose waits are unknown: not all ranks' calls are recorded.
     meetings: times at which all members of a communicator (by index) had arrived, of operations
     that synchronise. meeting_callsites, meeting_sequences: the call site and the sequence number of
     each of these. overlaps: times at which all members were in one instance of another operation,
@@ -58,6 +59,7 @@ class CollectiveWaits:
     meeting_sequences: dict[int, Int]
     overlaps: dict[int, Int]
     inside: list[Int]
+    unknown: list[Int]
 
 
 def find_collective_waits(trace: Trace) -> CollectiveWaits:
@@ -78,9 +80,12 @@ def _collect_batch(metrics: InstanceMetrics, batch: Batch, sites: Int, least_ns:
     """
     collector = _Collector()
     collector.add_calls(batch, sites)
+    is_known = np.zeros(batch.exit_ns.shape[1], np.bool_)
     for signature, index in metrics.group_by_signature(batch):
         if signature.state is None or not signature.is_whole or len(batch.arrival_ns) < 2:
+            is_known[index] = signature.is_whole
             continue
+        is_known[index] = (batch.exit_ns[:, index] != 0).all(0)
         arrival, begin, finish = take_complete(batch, signature, index)
         if not arrival.shape[1]:
             continue
@@ -96,6 +101,7 @@ def _collect_batch(metrics: InstanceMetrics, batch: Batch, sites: Int, least_ns:
         if is_blocking:
             collector.add_inside(instances, sites[batch.shape[:, index][:, 0]], progress)
         collector.add_meetings(instances)
+    collector.add_unknown(batch, is_known)
     return collector
 
 
@@ -138,6 +144,7 @@ class _Collector:
         self.meetings: dict[int, list[list[Array]]] = {}  # time, call site, sequence number
         self.overlaps: dict[int, list[Int]] = {}
         self.inside: list[list[Array]] = []
+        self.unknown: list[list[Array]] = []  # rank, enter
         self.group_count = 0
 
     def add(self, other: _Collector, callsites: Int) -> None:
@@ -154,6 +161,7 @@ class _Collector:
         for index, overlaps in other.overlaps.items():
             self.overlaps.setdefault(index, []).extend(overlaps)
         self.inside += other.inside
+        self.unknown += other.unknown
 
     def join(self, ranks: int) -> CollectiveWaits:
         """Return everything collected; ranks: of the trace."""
@@ -186,6 +194,7 @@ class _Collector:
             meeting_sequences=sequences_of,
             overlaps={index: np.sort(np.concatenate(of)) for index, of in self.overlaps.items()},
             inside=_join_columns(self.inside, 4),
+            unknown=list(put_in_order(_join_columns(self.unknown, 2), ranks)),
         )
 
     def add_calls(self, batch: Batch, sites: Int) -> None:
@@ -204,6 +213,13 @@ class _Collector:
         self.calls.append([rank, arrival, arrival, site])
         done = exit_ > 0
         self.calls.append([rank[done], begin[done], exit_[done], site[done]])
+
+    def add_unknown(self, batch: Batch, is_known: Bool) -> None:
+        """Add the calls of the instances whose waits are not known."""
+        row, column = np.nonzero((batch.shape >= 0) & ~is_known)
+        if len(row):
+            enter = batch.begin_ns[row, column]
+            self.unknown.append([batch.communicator.ranks[row].astype(np.int32), enter])
 
     def add_waits(self, of: _Instances, least_ns: int) -> None:
         """Add the waits of instances; shorter waits are ignored."""

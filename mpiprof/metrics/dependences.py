@@ -21,9 +21,10 @@ from mpiprof.metrics.one_sided_waits import OneSidedWait
 from mpiprof.metrics.progress_waits import ProgressWaits, find_progress_waits
 from mpiprof.metrics.wait_states import Group
 from mpiprof.operations import WaitRule
+from mpiprof.trace.messages import ANY_SOURCE
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Int
+from mpiprof.trace.types import Bool, Int
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,8 @@ class Dependences:
     Per event: rank (world), time_ns, dependence and gap_ns. At a source, `dependence` is its number
     and `gap_ns` the time until the dependence ends. At a rank that continues, `dependence` is
     -1 - the number, and `gap_ns` is the end of the dependence minus the rank's entry: its wait if
-    positive, else its slack. count: number of dependences.
+    positive, else its slack. count: number of dependences. from_any: of each dependence, whether it
+    is a message that a call receives from any source.
     """
 
     rank: Int
@@ -41,6 +43,7 @@ class Dependences:
     dependence: Int
     gap_ns: Int
     count: int
+    from_any: Bool
 
 
 def find_dependences(trace: Trace) -> Dependences:
@@ -104,6 +107,7 @@ class DependenceCollector:
     def __init__(self) -> None:
         self.events: list[list[Int]] = []  # rank, time, dependence, gap
         self.count = 0
+        self.from_any: list[Int] = []  # numbers of dependences
 
     def add_instances(self, sources: Int, waiting: Int, arrival_ns: Int, begin_ns: Int) -> None:
         """Add one dependence per instance; times are ranks x instances."""
@@ -149,6 +153,8 @@ class DependenceCollector:
         rank, enter = of.rank[call[first]], enter[first]
         continues = -1 - self.count - np.arange(len(first))
         self._add(rank, np.maximum(enter, end), continues, end - enter)
+        is_from_any = (rows["flags"][first] & ANY_SOURCE > 0) & (count == 1)
+        self.from_any.append(self.count + np.flatnonzero(is_from_any))
         self.count += len(first)
 
     def add_tests(self, trace: Trace, postings: Postings) -> None:
@@ -182,7 +188,10 @@ class DependenceCollector:
         parts = zip(empty, *self.events, strict=True)
         rank, time, dependence, gap = (np.concatenate(part) for part in parts)
         order = np.lexsort((dependence < 0, time))
-        return Dependences(rank[order], time[order], dependence[order], gap[order], self.count)
+        from_any = np.zeros(self.count, np.bool_)
+        from_any[np.concatenate([np.zeros(0, np.int64), *self.from_any])] = True
+        columns = rank[order], time[order], dependence[order], gap[order]
+        return Dependences(*columns, self.count, from_any)
 
     def _add(self, *columns: Int) -> None:
         self.events.append(list(columns))

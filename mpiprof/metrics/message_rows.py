@@ -15,7 +15,14 @@ import pandas as pd
 
 from mpiprof.interface.analysis_library import Struct
 from mpiprof.trace.message_decoder import MESSAGE
-from mpiprof.trace.messages import COMPLETE, DOUBTFUL, RECEIVED_FLAG, UNKNOWN_PEER, UNSURE
+from mpiprof.trace.messages import (
+    ANY_SOURCE,
+    COMPLETE,
+    DOUBTFUL,
+    RECEIVED_FLAG,
+    UNKNOWN_PEER,
+    UNSURE,
+)
 from mpiprof.trace.types import Array, Bool, Int
 
 # The fields of the struct in core/python_api/messages.h.
@@ -27,11 +34,11 @@ TABLE = {
 }
 COLUMNS = (
     *("call", "rank", "received", "communicator", "source", "destination", "tag", "number"),
-    *("bytes", "posted_ns", "site_id", "complete", "sure", "partner"),
+    *("bytes", "posted_ns", "site_id", "complete", "sure", "any_source", "partner"),
 )
 IDENTITY = ("communicator", "source", "destination", "tag", "number")
 OF_SHAPE = {"communicator": "communicators", "site_id": "sites"}
-FLAGS = {"received": RECEIVED_FLAG, "complete": COMPLETE}
+FLAGS = {"received": RECEIVED_FLAG, "complete": COMPLETE, "any_source": ANY_SOURCE}
 WIDE = ("call", "number", "partner")  # of 64 bits in tables
 
 
@@ -99,6 +106,8 @@ def pack_messages(table: pd.DataFrame, calls: pd.DataFrame) -> MessageRows:
     rows["flags"] = (
         RECEIVED_FLAG * of["received"] + COMPLETE * of["complete"] + DOUBTFUL * ~of["sure"]
     )
+    if "any_source" in of:  # data sets of earlier versions lack it
+        rows["flags"] |= (ANY_SOURCE * of["any_source"]).astype(np.uint8)
     peer = np.where(of["received"], of["source"], of["destination"])
     facts = [of["communicator"], peer, of["site_id"]]
     sizes = [int(fact.max(initial=-1)) + 2 for fact in facts]  # unknown facts are -1

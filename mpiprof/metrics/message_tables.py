@@ -56,7 +56,7 @@ def make_message_sums(trace: Trace) -> pd.DataFrame:
     rank; -1 without a peer), calls, total_ns and longest_ns (time in the calls), sent and received
     (bytes; of a nonblocking receive with an ignored status, the size of its buffer).
     """
-    sums = _make_sums(trace)
+    sums: pd.DataFrame = trace.derive("call_sums")
     return sums[sums["operation"].isin(MESSAGE_OPERATIONS)].reset_index(drop=True)
 
 
@@ -67,11 +67,12 @@ def make_local_sums(trace: Trace) -> pd.DataFrame:
     These calls concern partitions, windows, files, the creation of communicators, and
     communicators of one rank. The columns are those of `message_sums`.
     """
-    sums = _make_sums(trace)
+    sums: pd.DataFrame = trace.derive("call_sums")
     return sums[~sums["operation"].isin(MESSAGE_OPERATIONS)].reset_index(drop=True)
 
 
-def _make_sums(trace: Trace) -> pd.DataFrame:
+def make_call_sums(trace: Trace) -> pd.DataFrame:
+    """Return the rows of `message_sums` and `local_sums`, which one pass reads."""
     sums = [read_sums(trace, rank) for rank in trace.ranks_with_messages]
     counts = [len(of_rank["shape"]) for of_rank in sums]
     ranks = np.repeat(np.array(trace.ranks_with_messages, np.int64), counts)
@@ -106,6 +107,7 @@ def make_messages(trace: Trace) -> pd.DataFrame:
     call (row of `message_calls`), rank, received (else sent), communicator, source and destination
     (world ranks, -1 if unknown), tag, number, bytes (-1 if unknown), posted_ns, site_id (of the
     call that posted it), complete (when the call returned), sure (whether the number is certain),
+    any_source (whether it was received from any source),
     partner (row of the same message as its other rank sees it, -1 if that is not in the table).
     """
     rows: MessageRows = trace.derive("message_rows")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from mpiprof.metrics.analysis_memory import fits_in_memory
+from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
 
 MIN_PAUSE_NS = 20_000  # no sleep is shorter (core/record/poll.c)
@@ -20,16 +20,18 @@ COLUMNS = ("call", "rank", "operation", "site_id", "pause_ns", "delay_ns")
 
 
 def find_polling_delays(trace: Trace) -> pd.DataFrame:
-    """Return one row per call that found a message after a pause of its loop.
+    """Return one row per call of a run or a window that found a message after a pause of its loop.
 
     call (row of `message_calls`), rank, operation, site_id, pause_ns (mean of the loop), delay_ns
     (of the message that was sent first).
     """
     empty = pd.DataFrame({name: np.zeros(0, np.int64) for name in COLUMNS})
-    if not fits_in_memory(trace) or "polls" not in trace.message_calls:
-        return empty
     calls = trace.message_calls
+    if "polls" not in calls:
+        return empty
     calls = calls[(calls["polls"] > 0) & (calls["polled_ns"] < calls["exit_ns"])]
+    if isinstance(trace, TraceWindow):
+        calls = calls[trace.covers(calls["enter_ns"].to_numpy())]
     pause_ns = (calls["polled_ns"] - calls["enter_ns"]) // calls["polls"].clip(lower=1)
     calls = calls.assign(pause_ns=pause_ns)[pause_ns >= MIN_PAUSE_NS]
     if not len(calls):

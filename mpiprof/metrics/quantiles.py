@@ -15,9 +15,11 @@ import numpy as np
 from mpiprof.metrics.instance_rows import Rows
 from mpiprof.trace.types import Array, Float, Int
 
-QUANTITIES = ("elapsed", "wait")  # mean time inside, and wait summed over ranks, of each instance
+# Of each instance: mean time inside, wait, and time inside without wait, both summed over ranks.
+QUANTITIES = ("elapsed", "wait", "transfer")
 LEVELS = {"p50": 50, "p90": 90, "p99": 99}  # percent
-NAMES = tuple(f"{of}_{level}_ns" for of in QUANTITIES for level in LEVELS)
+COLUMNS = ("elapsed", "wait")  # the quantities in the table of call sites
+NAMES = tuple(f"{of}_{level}_ns" for of in COLUMNS for level in LEVELS)
 
 BITS = 6  # of the fraction
 SHIFT = 52 - BITS
@@ -64,7 +66,8 @@ class Quantiles:
 
     def add(self, rows: Rows, callsites: Int, where: Int) -> None:
         """Add complete instances; `where` is the index of each one's call site in `callsites`."""
-        values = np.stack([rows.mean_elapsed, rows.wait])
+        transfer = np.maximum(rows.elapsed - rows.wait, 0.0)
+        values = np.stack([rows.mean_elapsed, rows.wait, transfer])
         if not rows.complete.all():
             values, where = np.compress(rows.complete, values, axis=1), where[rows.complete]
         if not values.size:
@@ -74,7 +77,7 @@ class Quantiles:
         span = int(buckets.max()) - low + 1
         buckets -= low
         buckets += where * (len(QUANTITIES) * span)
-        buckets[1] += span
+        buckets += np.arange(len(QUANTITIES))[:, None] * span
         used, counts = count_distinct(buckets, len(callsites) * len(QUANTITIES) * span)
         group, bucket = np.divmod(used, span)
         site, of = np.divmod(group, len(QUANTITIES))
@@ -88,27 +91,50 @@ class Quantiles:
             self._append_counts(make_key(callsites[site], of, bucket), counts)
 
     def make_table(self, callsites: int) -> dict[str, Float]:
-        """Return NAMES with one value per call site; NaN without complete instances.
+        """Return NAMES with one value per call site; NaN without complete instances."""
+        return {
+            f"{name}_{level}_ns": self.find_quantile(name, percent, callsites)
+            for name in COLUMNS
+            for level, percent in LEVELS.items()
+        }
+
+    def find_quantile(self, quantity: str, percent: int, callsites: int) -> Float:
+        """Return a quantile of each call site; NaN without complete instances.
 
         Of n instances in ascending order, p90 is number 0.9 n, rounded up.
         """
+        quantiles = np.full(callsites, np.nan)
+        site, buckets, counts = self._select(quantity)
+        if len(site):
+            passed = np.cumsum(counts)
+            sites, first = np.unique(site, return_index=True)
+            before = passed[first] - counts[first]
+            total = np.append(before[1:], passed[-1]) - before
+            number = -(-total * percent // 100)
+            at = np.searchsorted(passed, before + number)
+            quantiles[sites] = bucket_middles(buckets[at])
+        return quantiles
+
+    def sum_excess(self, quantity: str, factor: float, callsites: int) -> Float:
+        """Return the sum of the times above the median of each call site.
+
+        Only instances that exceed the median by the factor count.
+        """
+        site, buckets, counts = self._select(quantity)
+        values = bucket_middles(buckets)
+        usual = self.find_quantile(quantity, 50, callsites)[site]
+        excess = np.where(values > factor * usual, values - usual, 0.0)
+        return np.bincount(site, counts * excess, callsites).astype(np.float64)
+
+    def _select(self, quantity: str) -> tuple[Int, Int, Int]:
+        """Return the call sites, buckets and counts of a quantity, in this order."""
         self._merge_counts()
-        table = {name: np.full(callsites, np.nan) for name in NAMES}
         if not self.parts:
-            return table
+            return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
         keys, counts = self.parts[0]
-        passed = np.cumsum(counts)
-        groups, first = np.unique(keys >> WIDE, return_index=True)
-        before = passed[first] - counts[first]
-        total = np.append(before[1:], passed[-1]) - before
-        for of, name in enumerate(QUANTITIES):
-            mine = groups % len(QUANTITIES) == of
-            for level, percent in LEVELS.items():
-                number = -(-total[mine] * percent // 100)
-                at = np.searchsorted(passed, before[mine] + number)
-                values = bucket_middles(keys[at] & ((1 << WIDE) - 1))
-                table[f"{name}_{level}_ns"][groups[mine] // len(QUANTITIES)] = values
-        return table
+        site, of = np.divmod(keys >> WIDE, len(QUANTITIES))
+        chosen = of == QUANTITIES.index(quantity)
+        return site[chosen], keys[chosen] & ((1 << WIDE) - 1), counts[chosen]
 
     def _append_counts(self, keys: Int, counts: Array) -> None:
         self.parts.append((keys, counts.astype(np.int64)))

@@ -26,6 +26,12 @@ def _take_message_calls(trace: Trace, names: Sequence[str]) -> list[Array]:
 
 def read_recorded_calls(trace: Trace) -> list[Int]:
     """Return rank, enter_ns, exit_ns and site of all recorded calls, by rank and time."""
+    columns: list[Int] = trace.derive("recorded_calls")
+    return columns
+
+
+def make_recorded_calls(trace: Trace) -> list[Int]:
+    """Return the columns of read_recorded_calls."""
     collective: CollectiveWaits = trace.derive("collective_waits")
     names = {
         "call_rank": "rank",

@@ -1,7 +1,7 @@
 /* Waits in collectives and for messages in one order: by group, the latest group first.
  *
- * mpiprof/diagnosis/delay_graph.py describes the groups. It has no MPI and no state. Caller:
- * mpiprof/diagnosis/delay_library.py, from any thread. The caller owns all arrays. */
+ * mpiprof/account/delay_graph.py describes the groups. It has no MPI and no state. Caller:
+ * mpiprof/account/delay_library.py, from any thread. The caller owns all arrays. */
 #include "base/base.h"
 
 /* The fields have the names and the order of delay_library.JOINED. */

@@ -1,6 +1,6 @@
 /* Intervals and waits of all ranks as items, by rank and time and without overlaps.
  *
- * It has no MPI and no state. Caller: mpiprof/diagnosis/delay_library.py, from any thread. The
+ * It has no MPI and no state. Caller: mpiprof/account/delay_library.py, from any thread. The
  * caller owns all arrays. */
 #include <string.h>
 

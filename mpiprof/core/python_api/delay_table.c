@@ -1,6 +1,6 @@
 /* Sums over the intervals of each rank and pair of call sites.
  *
- * It has no MPI and no state. Caller: mpiprof/diagnosis/delay_library.py, from any thread. The
+ * It has no MPI and no state. Caller: mpiprof/account/delay_library.py, from any thread. The
  * caller owns all arrays. */
 #include "base/base.h"
 

@@ -1,7 +1,7 @@
 /* Costs of delays in a recorded run: one pass over its waits, the latest first.
  *
- * mpiprof/diagnosis/delay_graph.py describes the method. It is a library without MPI and without
- * state. Caller: mpiprof/diagnosis/delay_library.py, from any thread. The caller owns all arrays.
+ * mpiprof/account/delay_graph.py describes the method. It is a library without MPI and without
+ * state. Caller: mpiprof/account/delay_library.py, from any thread. The caller owns all arrays.
  *
  * Items are the intervals of work and the waits of all ranks, by rank and time and without overlaps.
  * When a group is reached, its cost is complete, because only later groups add to it. It is then

@@ -78,7 +78,7 @@ static void add_part(struct decoder *d, const struct record *r)
         .number = r->sequence,
         .tag = (int32_t)r->outside_ns,
         .shape = shape,
-        .flags = (uint8_t)(r->choice % MESSAGE_RECEIVED |
+        .flags = (uint8_t)(r->choice % MESSAGE_RECEIVED | (r->choice & PART_ANY_SOURCE) |
                            (r->kind == KIND_received ? MESSAGE_RECEIVED : 0)),
     };
 }
