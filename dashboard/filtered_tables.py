@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from mpiprof.account.division import Division, divide_time
 from mpiprof.reports.overview import callsite_rows
-from mpiprof.reports.overview.time_sums import TimeSums, sum_window_waits
 from mpiprof.reports.rank_locations import describe_location
 from mpiprof.reports.site_labels import places
 from mpiprof.trace.sites import label_site
@@ -61,28 +62,28 @@ def totals_by_rank(data: TraceData, state: PageState) -> pd.DataFrame:
     return table
 
 
-def sum_times(data: TraceData, state: PageState) -> TimeSums:
-    """Return the passing ranks' times, for the composition of the run's time.
+def divide_filtered_time(data: TraceData, state: PageState) -> Division:
+    """Return the division of the passing ranks' time.
 
     Collectives that the filters by operation or communicator exclude are a part of their own.
     """
-    ranks = totals_by_rank(data, state)
-    everything = totals_by_rank(data, PageState(ranks=state.ranks, nodes=state.nodes))
-    elapsed, wait = float(ranks["elapsed_ns"].sum()), float(ranks["total_wait_ns"].sum())
-    if data.trace.record == "summary":
-        wait = min(float(filtered_callsites(data, state)["total_wait_ns"].sum()), elapsed)
-    lost = data.trace.ranks_without_records.intersection(ranks["rank"].tolist())
-    local = data.derive("local_sums")
-    return TimeSums(
-        float(data.trace.process_time_ns) * len(ranks) / max(data.trace.ranks, 1),
-        elapsed,
-        wait,
-        float(everything["elapsed_ns"].sum()),
-        float(ranks["point_to_point_ns"].sum()),
-        float(everything["message_wait_ns"].sum()),
-        float(data.trace.duration_ns) * len(lost),
-        float(local["total_ns"][local["rank"].isin(ranks["rank"])].sum()),
-        sum_window_waits(data.trace, ranks["rank"].tolist()),
+    ranks = data.filtered_ranks(state).tolist()
+    division = divide_time(data.trace, ranks)
+    every = filtered_totals(data, PageState(ranks=state.ranks, nodes=state.nodes))
+    passing = filtered_totals(data, state)
+    passing_ns, every_ns = (float(table["elapsed_ns"].sum()) for table in (passing, every))
+    if passing_ns == every_ns:
+        return division
+    remaining_ns = division.collective_ns * passing_ns / every_ns
+    waits = filtered_callsites(data, state) if data.trace.record == "summary" else passing
+    wait_ns = min(float(waits["total_wait_ns"].sum()), remaining_ns)
+    filtered_ns = division.collective_ns - remaining_ns
+    unexplained_ns = min(division.collective_unexplained_ns, remaining_ns - wait_ns)
+    return replace(
+        division,
+        collective_wait_ns=wait_ns,
+        collective_unexplained_ns=unexplained_ns,
+        filtered_ns=filtered_ns,
     )
 
 

@@ -63,7 +63,8 @@ class Plots:
     def time(self) -> NotebookPicture:
         """Time of the run by category, mean of all ranks."""
         sums = import_module("mpiprof.reports.overview.time_sums")
-        parts = sums.list_time_parts(self._trace, sums.sum_times(self._trace), self._trace.ranks)
+        division = import_module("mpiprof.account.division").divide_time(self._trace)
+        parts = sums.list_time_parts(self._trace, division, self._trace.ranks)
         blamed = sums.find_blamed_time(self._trace, self._verdict.worst)
         drawing = import_module("mpiprof.reports.pictures.time_split")
         return self._show(drawing.draw_split(parts, blamed), sums.how_to_read(parts, blamed))

@@ -48,7 +48,11 @@ def make_layout(context: TraceContext, state: states.PageState) -> Component:
     verdict = judge_difference(table)
     if reason := incomparable_sentence(verdict, before, other):
         return html.Div([form, html.P(components.mark_code(reason))], id="compare")
-    lines = verdict_paragraphs(verdict, other, len(first), before=before)
+    # Places of work have no filters.
+    is_filtered = bool(state.communicators or state.operations or state.nodes or state.ranks)
+    lines = verdict_paragraphs(
+        verdict, other, len(first), before=before, with_places=not is_filtered
+    )
     sections = [
         form,
         compare_sections.make_head(lines, first, to),

@@ -53,7 +53,7 @@ def time_section(data: TraceData, state: states.PageState) -> Component:
         how = "passes the filters" if len(data.callsites) else "was recorded"
         return components.empty_state(f"No collective operation {how}", "")
     ranks = len(data.filtered_ranks(state))
-    parts = list_time_parts(data.trace, filtered_tables.sum_times(data, state), ranks)
+    parts = list_time_parts(data.trace, filtered_tables.divide_filtered_time(data, state), ranks)
     blamed = None
     if states.clear_filters(state) == state:
         blamed = find_blamed_time(data.trace, verdict_view.find_verdict(data).worst)

@@ -5,7 +5,8 @@
   python -m mpiprof compare --scaling RUN RUN [...] [options]
 
 The verdict comes first: which run is slower, where, by how much, how certain this is, and the
-advice. Each trace is compared with the first. With --to, all traces before it are compared with all
+advice. It names the calls between which the work has changed, and the calls on messages that take
+longer. Each trace is compared with the first. With --to, all traces before it are compared with all
 traces after it, so that differences between equal runs count as chance. Of single runs, the
 variation between runs is estimated. Runs of different programs or numbers of ranks are not
 comparable: one line states the difference, and --fail-on refuses them. --scaling shows run time,
@@ -130,6 +131,7 @@ def report_text(
     """Return the verdicts, the runs, and the changed call sites."""
     from mpiprof.interface.terminal_colour import paint
     from mpiprof.reports import compare as reports
+    from mpiprof.reports.place_sentences import place_table
     from mpiprof.reports.table import wrap_paragraph
     from mpiprof.reports.terminal_sections import Section, join_sections
 
@@ -146,6 +148,10 @@ def report_text(
         verdict = "\n".join([paint(first, style), *others])
         title = f"A → {chr(ord('A') + number)}"
         sections.append(Section(title * (len(verdicts) > 1), verdict, essential=number == 1))
+        places = reports.compare_places_of(traces, to, number, verdicts)
+        if changed := place_table(places, top):
+            heading = f"{title}: work and messages that changed, mean of the ranks"
+            tables.append(Section(heading, changed))
         part = table[table["other"] == number]
         if len(part) and number in comparable:
             limit_note = f", the first {top} of {len(part)}" if len(part) > top else ""

@@ -27,10 +27,12 @@ from mpiprof.interface.progress import show_work
 from mpiprof.interface.shell_hints import format_command
 
 if TYPE_CHECKING:
+    from mpiprof.diagnosis.place_changes import PlaceChange
     from mpiprof.reports.history import History
     from mpiprof.reports.run_summary import RunSummary
 
 MAX_ROWS = 20
+COMPARED_RUNS = 3  # on each side of the newest change
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
     runs, others = history.group_runs(list_runs(args.paths), args.program, args.ranks)
     with show_work("reading the traces"):
         found = history.make_history(complete_runs(runs), others)
+        found = replace(found, places=compare_around_change(found))
     newest = len(runs) if args.all else args.top or MAX_ROWS
     if args.format == "json":
         text = json.as_json_text(history.history_data(found))
@@ -89,6 +92,28 @@ def complete_runs(runs: Sequence[RunSummary]) -> list[RunSummary]:
             run_ = replace(run_, verdict=str(error), is_complete=True)
         completed.append(run_)
     return completed
+
+
+def compare_around_change(history: History) -> list[PlaceChange]:
+    """Return the changes of work and of time in calls between the runs around the newest change."""
+    from mpiprof.diagnosis.place_changes import compare_places
+    from mpiprof.store.cached_trace import open_trace
+
+    if not history.changes:
+        return []
+    newest = history.changes[-1]
+    index = newest.point.index
+    sides = (
+        history.runs[index - min(newest.before, COMPARED_RUNS) : index],
+        history.runs[index : index + min(newest.after, COMPARED_RUNS)],
+    )
+    if not all(run_.is_trace for side in sides for run_ in side):
+        return []
+    try:
+        before, after = ([open_trace(run_.path) for run_ in side] for side in sides)
+        return compare_places(before, after)
+    except MpiprofError:
+        return []
 
 
 def history_text(history: History, newest: int) -> str:

@@ -6,10 +6,12 @@ Without TRACE, the newest trace in this folder is used. --fail-on takes columns 
 compared with values and joined by `and`, `or` and brackets, such as "total_wait > 1s and
 latest_share > 30%". Columns of the whole run have the prefix `run.`: "run.wait_share > 30%". If a
 call site or the run meets the condition, the exit code is 3. --what-if predicts the run time with a
-change: "rank 3 = median", "node n07 = median", "site md.py:93 = balanced" or "network = ideal".
---site selects by operation, file, line and function. --rank shows the longest waits of one rank,
-and the ranks that cause them. -o writes a file in the format that its ending selects: Markdown for
-a mail (.md), a page (.html) or data for programs (.json).
+change: "rank 3 = median", "node n07 = median", "site md.py:93 = balanced", "network = ideal" or
+"finding 1 = removed".
+--explain adds the function that made each finding, the fields of its cause, and the segments that
+its replay lacks. --site selects by operation, file, line and function. --rank shows the longest
+waits of one rank, and the ranks that cause them. -o writes a file in the format that its ending
+selects: Markdown for a mail (.md), a page (.html) or data for programs (.json).
 """
 
 from __future__ import annotations
@@ -62,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--site", metavar="PATTERN", help="one call site over its instances, such as app.py:12")
     meaning = 'run time with a change, such as "rank 3 = median"; may be repeated'
     add("--what-if", action="append", default=[], metavar="CHANGE", help=meaning)
+    add("--explain", action="store_true", help="state the origin of each finding")
     add("--machine", type=Path, metavar="FILE", help="machine table of `calibrate`")
     add("--json", action="store_true", help="print JSON")
     add("-o", dest="output", type=Path, metavar="FILE", help="write a .md, .html or .json file")
@@ -80,6 +83,7 @@ def run(args: argparse.Namespace) -> int:
     changes = parse_changes(args.what_if)
     to = output_ending(args)
     check_rank_options(args)
+    check_explain_options(args, to)
     from mpiprof.hang import exception_text, verdict_text
     from mpiprof.metrics import columns
     from mpiprof.reports import json, phrases, what_if
@@ -158,7 +162,8 @@ def report_text(
     elif args.by != "callsite":
         text = report_sums(trace, args.by, top or MAX_ROWS, named)
     else:
-        return run_report.report_run(trace, callsites, findings, args.sort, top, named, above)
+        shown = callsites, findings, args.sort, top, named, above
+        return run_report.report_run(trace, *shown, explains=args.explain)
     return "\n\n".join([*above, text])
 
 
@@ -200,6 +205,11 @@ def make_document(
         "hang": verdict_text.as_json(trace, verdict, sentences) if verdict.is_bad else None,
         "what_if": None if prediction is None else what_if.prediction_as_data(prediction),
     }
+    if args.explain:
+        from mpiprof.reports.explanation import explanation_as_data
+
+        for row, finding in zip(data["findings"], findings, strict=True):
+            row["explanation"] = explanation_as_data(trace, finding)
     if args.site and trace.record != "summary":
         for row, callsite in zip(data["callsites"], callsites["callsite"].tolist(), strict=True):
             row["causes"] = json.causes_as_data(trace.causes(callsite))
@@ -283,6 +293,20 @@ def check_rank_options(args: argparse.Namespace) -> None:
     wrong = [name for name, is_given in others.items() if is_given]
     if args.rank is not None and wrong:
         raise UsageError(f"--rank prints the waits of one rank: leave out {' and '.join(wrong)}")
+
+
+def check_explain_options(args: argparse.Namespace, to: str) -> None:
+    """Raise UsageError if --explain is given together with an option for other reports."""
+    others = {
+        "--by": args.by != "callsite",
+        "--site": bool(args.site),
+        "--rank": args.rank is not None,
+        f"-o {args.output}": to in (".md", ".html"),
+    }
+    wrong = [name for name, is_given in others.items() if is_given]
+    if args.explain and wrong:
+        fact = "--explain adds to the report on a run, as text or JSON"
+        raise UsageError(f"{fact}: leave out {' and '.join(wrong)}")
 
 
 def report_rank_waits(

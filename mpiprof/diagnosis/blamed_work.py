@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.delay_costs import Delays
+from mpiprof.account.delay_costs import Delays
 from mpiprof.diagnosis.delay_matrix import group_medians
+from mpiprof.diagnosis.evidence import HabitEvidence
 from mpiprof.diagnosis.finding import Finding, names_late_ranks
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float
@@ -33,7 +34,8 @@ def find_blamed_work(trace: Trace, findings: Sequence[Finding]) -> pd.DataFrame:
     excess = np.zeros(len(intervals.rank))
     for at, finding in blaming:
         excess_of = _find_excess(delays, finding)
-        least = max(MIN_LATE_SHARE * float(finding.evidence.get("late_ns") or 0), 1.0)
+        late_ns = finding.habit.late_ns if isinstance(finding.evidence, HabitEvidence) else 0.0
+        least = max(MIN_LATE_SHARE * late_ns, 1.0)
         mine = np.isin(intervals.rank, finding.ranks) & (cost_ns > 0) & (excess_of >= least)
         mine &= of < 0
         of[mine], excess[mine] = at, excess_of[mine]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.diagnosis.delay_costs import Delays
-from mpiprof.diagnosis.delay_graph import DelayCosts
+from mpiprof.account.delay_costs import Delays
+from mpiprof.account.delay_graph import DelayCosts
 from mpiprof.metrics.instance_rows import CallsiteKey
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int

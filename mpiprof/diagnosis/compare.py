@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mpiprof.causes.habits.significance import stretch_means
 from mpiprof.diagnosis.run_variation import (
     STRETCHES,
     UNTESTED,
@@ -25,7 +26,6 @@ from mpiprof.diagnosis.run_variation import (
     mean_arrivals,
     own_times,
 )
-from mpiprof.diagnosis.significance import stretch_means
 from mpiprof.metrics.message_volume import column_means
 from mpiprof.metrics.sampling_estimates import callsite_scales
 from mpiprof.trace.trace import Trace

@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 import numpy as np
 
+from mpiprof.account.delay_costs import Delays
 from mpiprof.diagnosis.chosen_waits import ChosenWaits
-from mpiprof.diagnosis.delay_costs import Delays
 from mpiprof.diagnosis.finding import WaitSite
 from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.message_callsite_sums import KEYS, locate_waits

@@ -1,4 +1,4 @@
-"""Evidence of a pattern from the intervals of work that belong to it, window by window.
+"""Evidence of a habit from the intervals of work that belong to it, window by window.
 
 Ranks that are blocked while another rank works have no work that could be moved to it. So blocked
 ranks are blamed themselves, although the other rank is the exception.
@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from mpiprof.account.work_intervals import INSIDE
+from mpiprof.causes.habits.habit import Habit
+from mpiprof.causes.habits.significance import MIN_OTHERS
+from mpiprof.causes.place import find_place
+from mpiprof.causes.removal import Removal, Saving, replay_without
 from mpiprof.diagnosis.chosen_waits import ChosenWaits
 from mpiprof.diagnosis.delay_callsites import Callsite, CallsiteWaits
 from mpiprof.diagnosis.delay_matrix import MIN_REPETITION_SHARE, Cells, DelayMatrix
@@ -23,14 +27,10 @@ from mpiprof.diagnosis.delay_reasons import (
     join_reasons,
 )
 from mpiprof.diagnosis.delay_summary import add_items
-from mpiprof.diagnosis.joined_patterns import FoundPattern, sum_gains
-from mpiprof.diagnosis.pattern import Pattern
+from mpiprof.diagnosis.evidence import FoundReason, WorkLocation
+from mpiprof.diagnosis.habit_details import FoundHabit, sum_gains
 from mpiprof.diagnosis.sampled_code import find_sampled_code
-from mpiprof.diagnosis.significance import MIN_OTHERS
-from mpiprof.diagnosis.work_intervals import INSIDE, NOWHERE, UNRECORDED
 from mpiprof.metrics.message_waits import UNKNOWN
-from mpiprof.operations import MANAGEMENT_COLLECTIVES, base_operation
-from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.thread_times import find_stretches
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float
@@ -54,58 +54,62 @@ class WorkEvidence:
 
 
 @dataclass(frozen=True)
-class PatternEvidence:
-    """Evidence of a pattern in a window.
+class WindowEvidence:
+    """Evidence of a habit in a window.
 
-    caused_ns: waiting at each of some call sites. saved_ns, work_ns, vanished_ns: as
-    _find_saved_time. is_exact: whether there are messages, and the times of all are known.
+    caused_ns: waiting at each of some call sites. saving: what the removal saves in the window.
+    is_exact: whether there are messages, and the times of all are known.
     """
 
     work: WorkEvidence
     caused_ns: Float
-    saved_ns: float
-    work_ns: float
-    vanished_ns: float
+    removal: Removal
+    saving: Saving
     is_exact: bool
+
+    @property
+    def work_ns(self) -> float:
+        """Return the removed work of all ranks."""
+        return self.removal.total_ns
 
 
 def collect_evidence(
-    waits: ChosenWaits, patterns: Sequence[Sequence[FoundPattern]], callsites: Sequence[Callsite]
-) -> tuple[list[PatternEvidence], WorkEvidence]:
-    """Return the evidence of patterns in a window of the run, and that of all other work.
+    waits: ChosenWaits, habits: Sequence[Sequence[FoundHabit]], callsites: Sequence[Callsite]
+) -> tuple[list[WindowEvidence], WorkEvidence]:
+    """Return the evidence of habits in a window of the run, and that of all other work.
 
-    patterns: each in one or several matrices.
+    habits: each in one or several matrices.
     """
-    located = [[matrix.locate(waits) for matrix, _ in parts] for parts in patterns]
+    located = [[matrix.locate(waits) for matrix, _ in parts] for parts in habits]
     chosen = [
         np.any([of.choose(one.ranks, one.instances) for (_, one), of in zip(*pair, strict=True)], 0)
-        for pair in zip(patterns, located, strict=True)
+        for pair in zip(habits, located, strict=True)
     ]
     found = CallsiteWaits(waits)
     caused = found.sum_caused(callsites, chosen)
-    for row, parts in enumerate(patterns):
+    for row, parts in enumerate(habits):
         if parts[0][1].cause == "early":  # early ranks wait for the work of all other ranks
             caused[row] = found.sum_by_ranks(callsites, parts[0][1].ranks)
     evidence = []
     intervals, postings = waits.delays.intervals, waits.trace.derive("postings")
     is_exact = len(postings.posted_ns) > 0 and not (postings.state == UNKNOWN).any()
     length = (intervals.end_ns - intervals.begin_ns).astype(np.float64)
-    for parts, cells, mine, row in zip(patterns, located, chosen, caused, strict=True):
-        saved = 0.0, 0.0, 0.0
+    for parts, cells, mine, row in zip(habits, located, chosen, caused, strict=True):
+        removal, saving = Removal.nothing(), Saving(0.0, 0.0)
         if parts[0][1].cause != "early" and mine.any():
             removed = _find_removed_work(waits, parts, cells, length)
-            saved = _find_saved_time(waits, removed)
-            length = length - removed  # work that belongs to two patterns is removed once
-        evidence.append(PatternEvidence(_describe_work(waits, mine), row, *saved, is_exact))
+            removal = _find_removal(waits, removed)
+            saving = replay_without(waits.trace, removal)
+            length = length - removed  # work that belongs to two habits is removed once
+        work = _describe_work(waits, mine)
+        evidence.append(WindowEvidence(work, row, removal, saving, is_exact))
     others = ~np.any([np.zeros(len(waits.costs.interval_ns), np.bool_), *chosen], axis=0)
     return evidence, _describe_work(waits, others)
 
 
-def describe_pattern_work(
-    waits: ChosenWaits, matrix: DelayMatrix, pattern: Pattern
-) -> WorkEvidence:
-    """Return the evidence of the work of a pattern in a window of the run."""
-    return _describe_work(waits, matrix.locate(waits).choose(pattern.ranks, pattern.instances))
+def describe_habit_work(waits: ChosenWaits, matrix: DelayMatrix, habit: Habit) -> WorkEvidence:
+    """Return the evidence of the work of a habit in a window of the run."""
+    return _describe_work(waits, matrix.locate(waits).choose(habit.ranks, habit.instances))
 
 
 def _describe_work(waits: ChosenWaits, chosen: Bool) -> WorkEvidence:
@@ -124,101 +128,92 @@ def _describe_work(waits: ChosenWaits, chosen: Bool) -> WorkEvidence:
 
 
 def _find_removed_work(
-    waits: ChosenWaits, parts: Sequence[FoundPattern], cells: Sequence[Cells], length: Float
+    waits: ChosenWaits, parts: Sequence[FoundHabit], cells: Sequence[Cells], length: Float
 ) -> Float:
-    """Return the work in ns that each interval lacks if a pattern's ranks work like the others.
+    """Return the work in ns that each interval lacks if a habit's ranks work like the others.
 
     A late rank also has the noise of all ranks, which a repair does not remove. So the removed work
-    is the excess over the median, at most the time that the pattern explains. If all ranks differ,
+    is the excess over the median, at most the time that the habit explains. If all ranks differ,
     all are compared with the median of all. The excess in a step is removed from work that no other
-    rank does. length: of each interval without the patterns before.
+    rank does. length: of each interval without the habits before.
     """
     trace, before = waits.trace, length
     groups = trace.derive("work_groups")
-    for (matrix, pattern), of in zip(parts, cells, strict=True):
+    for (matrix, habit), of in zip(parts, cells, strict=True):
         start = length
-        ranks = () if pattern.each or pattern.cause == "gradient" else pattern.ranks
+        ranks = () if habit.each or habit.cause == "gradient" else habit.ranks
         others = ~np.isin(np.arange(trace.ranks), ranks)
-        chosen = of.choose(ranks, pattern.instances)
+        chosen = of.choose(ranks, habit.instances)
         limited, comparable = groups.limit(length, chosen, others if others.any() else ~others)
-        excess = matrix.compute_excess(ranks, pattern.instances)
+        excess = matrix.compute_excess(ranks, habit.instances)
         rest = np.where(comparable, 0.0, of.spread_over_intervals(excess, ranks))
         length = np.maximum(limited - rest, 0.0)
-        if pattern.shift_ns is not None:
-            most = np.nan_to_num(np.maximum(pattern.shift_ns, 0.0))
-            length = start - of.limit(start - length, most)
+        most = np.nan_to_num(np.maximum(habit.shift_ns, 0.0))
+        length = start - of.limit(start - length, most)
     return before - length
 
 
-def _find_saved_time(waits: ChosenWaits, removed_ns: Float) -> tuple[float, float, float]:
-    """Return how much earlier a window would end without some work, in ns.
-
-    Also returns the work of all ranks and the waiting of all ranks that would vanish.
-    """
-    intervals, replay = waits.delays.intervals, waits.trace.derive("replay")
-    ends, work = replay.find_ends(intervals), float(removed_ns.sum())
-    saved, of_all = replay.find_saved_times(waits.trace, intervals.rank, ends, removed_ns)
-    return saved, work, of_all - work
+def _find_removal(waits: ChosenWaits, removed_ns: Float) -> Removal:
+    """Return the removal of some work in ns of each interval."""
+    intervals, chosen = waits.delays.intervals, np.flatnonzero(removed_ns)
+    ends = waits.trace.derive("replay").find_ends(intervals)
+    return Removal(intervals.rank[chosen].astype(np.int64), ends[chosen], removed_ns[chosen])
 
 
 def join_saved_time(
-    trace: Trace,
-    parts: Sequence[FoundPattern],
-    found: Sequence[PatternEvidence],
-    *,
-    waiting_ns: float,
+    trace: Trace, parts: Sequence[FoundHabit], found: Sequence[WindowEvidence], *, waiting_ns: float
 ) -> tuple[float, float]:
-    """Return how much earlier the run would end without a pattern, and the work as a rank's mean.
+    """Return how much earlier the run would end without a habit, and the work as a rank's mean.
 
     The rest of the first time is less waiting: at most all waiting of the run, as a rank's mean.
-    It may exceed the waiting that the pattern explains, because late ranks of a pipeline also wait
+    It may exceed the waiting that the habit explains, because late ranks of a pipeline also wait
     for each other. All ranks meet between windows, so the times of windows add up.
     waiting_ns: of the run; inf for the waits at one call site.
     """
     scale = _find_scale(parts)
-    saved = max(sum(of.saved_ns for of in found) * scale, 0.0)
+    saved = max(sum(of.saving.run_ns for of in found) * scale, 0.0)
     work = min(sum(of.work_ns for of in found) * scale / trace.ranks, saved)
     return min(saved, waiting_ns / trace.ranks + work), work
 
 
 def find_cost(
-    parts: Sequence[FoundPattern], found: Sequence[PatternEvidence], *, is_only: bool
+    parts: Sequence[FoundHabit], found: Sequence[WindowEvidence], *, is_only: bool
 ) -> float:
-    """Return the waiting in ns that would vanish without a pattern.
+    """Return the waiting in ns that would vanish without a habit.
 
     The gain in steps lacks waits that noise of other work in the step hides. The gain in
     repetitions includes waits that would remain, for ranks that are nearly as late. So the waiting
     that vanishes in the replay is the least cost in steps, and the largest in repetitions, if the
-    usual work is known exactly. It does not count with several patterns, of which one may hide
+    usual work is known exactly. It does not count with several habits, of which one may hide
     another, and without the records of a rank, whose waits the replay lacks. In repetitions, the
     times of all messages must be known, and without messages the replay may lack dependences of
     rooted collectives.
     """
     gain = sum_gains(parts)
-    matrix, pattern = parts[0]
-    if not is_only or not _has_reference(matrix, pattern):
+    matrix, habit = parts[0]
+    if not is_only or not _has_reference(matrix, habit):
         return gain
-    vanished = sum(of.vanished_ns for of in found) * _find_scale(parts)
+    vanished = sum(of.saving.waiting_ns for of in found) * _find_scale(parts)
     if matrix.unit == "step":
         return max(gain, vanished)
     return min(gain, vanished) if vanished > 0 and all(of.is_exact for of in found) else gain
 
 
-def _has_reference(matrix: DelayMatrix, pattern: Pattern) -> bool:
-    """Return whether the usual work of a pattern's ranks is known exactly.
+def _has_reference(matrix: DelayMatrix, habit: Habit) -> bool:
+    """Return whether the usual work of a habit's ranks is known exactly.
 
     One or two other ranks have noise of their own. If all ranks differ, none has the usual work.
     The whole work of a rank that works alone counts.
     """
-    if pattern.cause in ("early", "gradient") or pattern.each or matrix.alone_ns is not None:
+    if habit.cause in ("early", "gradient") or habit.each or matrix.alone_ns is not None:
         return False
-    return pattern.cause == "moving" or len(matrix.ranks) - len(pattern.ranks) >= MIN_OTHERS
+    return habit.cause == "moving" or len(matrix.ranks) - len(habit.ranks) >= MIN_OTHERS
 
 
-def _find_scale(parts: Sequence[FoundPattern]) -> float:
+def _find_scale(parts: Sequence[FoundHabit]) -> float:
     """Return the number of steps or repetitions that each recorded one stands for."""
-    scales = [matrix.find_scale(pattern.instances) for matrix, pattern in parts]
-    weights = [max(pattern.gain_ns, 1.0) for _, pattern in parts]
+    scales = [matrix.find_scale(habit.instances) for matrix, habit in parts]
+    weights = [max(habit.gain_ns, 1.0) for _, habit in parts]
     return float(np.average(scales, weights=weights))
 
 
@@ -256,11 +251,8 @@ def _find_reasons(waits: ChosenWaits, chosen: Bool) -> tuple[Pair, DelayReasons]
     return sites[np.argmax(cost)], explain_delay(*compared, trace.page_fault_ns, stretches)
 
 
-def find_reason(found: Sequence[WorkEvidence]) -> dict[str, Any] | None:
-    """Return the reason of a delay in its costliest place, and its share; None without counters.
-
-    reason: None if it is unknown. shares: of all reasons that are not 0.
-    """
+def find_reason(found: Sequence[WorkEvidence]) -> FoundReason | None:
+    """Return the reason of a delay in its costliest place; None without counters."""
     pair_ns = add_items([of.pair_ns for of in found])
     main = max(pair_ns, key=lambda pair: pair_ns[pair], default=None)
     parts = [of.reason[1] for of in found if of.reason is not None and of.reason[0] == main]
@@ -270,53 +262,23 @@ def find_reason(found: Sequence[WorkEvidence]) -> dict[str, Any] | None:
     if not reasons.excess_ns > 0:
         return None
     shares = {name: ns / reasons.excess_ns for name, ns in reasons.shares_ns.items() if ns > 0}
-    return {"reason": find_largest_reason(reasons), "shares": shares}
+    return FoundReason(find_largest_reason(reasons), shares)
 
 
 def is_blocked(found: Sequence[WorkEvidence]) -> bool:
     """Return whether work is long because its ranks are blocked."""
     reason = find_reason(found)
-    return reason is not None and reason["reason"] == BLOCKED
+    return reason is not None and reason.reason == BLOCKED
 
 
-def list_locations(trace: Trace, found: Sequence[WorkEvidence]) -> Iterator[dict[str, Any]]:
-    """Yield the pairs of call sites with most of the cost of a pattern, the costliest first.
-
-    before and after: operation, file, line and function of the calls around the work, {} at the
-    start of the run, or {"recorded": False} for a call that the records lack. inside: whether the
-    time is in the call itself. share: of the cost. rank: the one with most of the cost. code: that
-    this rank executes there, None without samples (sampled_code.py).
-    """
+def list_locations(trace: Trace, found: Sequence[WorkEvidence]) -> Iterator[WorkLocation]:
+    """Yield the pairs of call sites with most of the cost of a habit, the costliest first."""
     pair_ns = add_items([of.pair_ns for of in found])
     rank_ns = add_items([of.rank_ns for of in found])
     whole = max(sum(pair_ns.values()), 1.0)
     for pair in sorted(rank_ns, key=lambda pair: -pair_ns[pair])[:MAX_LOCATIONS]:
         rank = int(rank_ns[pair].argmax())
-        yield {
-            **describe_pair(trace, pair),
-            "share": pair_ns[pair] / whole,
-            "rank": rank,
-            "code": find_sampled_code(trace, rank, pair[:1], pair[1:]),
-        }
-
-
-def describe_pair(trace: Trace, pair: Pair) -> dict[str, Any]:
-    """Return the calls before and after work, and whether it is inside the call before."""
-    is_inside = pair[1] == INSIDE
-    before = describe_call(trace, pair[0])
-    after = before if is_inside else describe_call(trace, pair[1])
-    return {"before": before, "after": after, "inside": is_inside}
-
-
-def describe_call(trace: Trace, site: int) -> dict[str, Any]:
-    """Return the operation and the location of the calls at a site of the tables."""
-    if site == NOWHERE:
-        return {}
-    if site == UNRECORDED:
-        return {"recorded": False}
-    operations = [shape.operation for shape in trace.tables.shapes if shape.site == site]
-    # A method of mpi4py creates a communicator at its first call.
-    operations.sort(key=lambda operation: base_operation(operation) in MANAGEMENT_COLLECTIVES)
-    location = describe_sites(trace.tables.sites, [[site]])[0][0]
-    known = {name: value for name, value in location.items() if name != "stack"}
-    return {"operation": next(iter(operations), None)} | known
+        place = find_place(trace, pair)
+        code = find_sampled_code(trace, rank, pair[:1], pair[1:])
+        share = pair_ns[pair] / whole
+        yield WorkLocation(place.before, place.after, place.inside, share, rank, code)

@@ -1,12 +1,12 @@
 """Findings from delays: who works longer, between which calls, and the waiting that it causes.
 
-The waiting in messages and collectives is followed to intervals of work (delay_graph.py). Patterns
+The waiting in messages and collectives is followed to intervals of work (delay_graph.py). Habits
 are sought in this work (delay_matrix.py), not in arrivals, because a rank that waits for a late
 rank arrives late as well.
 
 Windows of a large run are analysed one after the other, three times: to add up the waits and find
-the steps, to add up the cells of the matrices, and to collect the evidence of the patterns. The
-patterns are sought in the whole run. A run that fits in memory is one window.
+the steps, to add up the cells of the matrices, and to collect the evidence of the habits. The
+habits are sought in the whole run. A run that fits in memory is one window.
 """
 
 from __future__ import annotations
@@ -18,6 +18,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from mpiprof.account.work_intervals import INSIDE
+from mpiprof.causes.habits.habit import Habit, count_late_instances, find_spans
+from mpiprof.causes.habits.joined_habits import join_habits
+from mpiprof.causes.habits.search import find_habits
+from mpiprof.causes.habits.varying_delay import add_variation
+from mpiprof.causes.habits.work_matrix import find_host
+from mpiprof.causes.place import describe_call, find_place
+from mpiprof.causes.removal import join_removals
+from mpiprof.causes.repeated_stops import RepeatedStops
+from mpiprof.causes.single_event import SingleEvent
 from mpiprof.diagnosis.chosen_waits import ChosenWaits, choose_waits, choose_window_waits
 from mpiprof.diagnosis.delay_callsites import (
     choose_callsites,
@@ -26,12 +36,10 @@ from mpiprof.diagnosis.delay_callsites import (
     list_sites,
 )
 from mpiprof.diagnosis.delay_evidence import (
-    PatternEvidence,
+    WindowEvidence,
     WorkEvidence,
     collect_evidence,
-    describe_call,
-    describe_pair,
-    describe_pattern_work,
+    describe_habit_work,
     find_cost,
     find_reason,
     is_blocked,
@@ -45,17 +53,19 @@ from mpiprof.diagnosis.delay_summary import (
     join_summaries,
     summarise_waits,
 )
+from mpiprof.diagnosis.evidence import HabitEvidence, RestEvidence
+from mpiprof.diagnosis.fact_findings import MIN_REST_SHARE, join_findings
 from mpiprof.diagnosis.finding import MAX_CERTAINTY, Finding, WaitSite
-from mpiprof.diagnosis.joined_patterns import FoundPattern, join_matrices, join_patterns, sum_gains
-from mpiprof.diagnosis.pattern import Pattern, count_late_instances, find_spans
-from mpiprof.diagnosis.pattern_details import (
+from mpiprof.diagnosis.habit_details import (
+    FoundHabit,
     find_last_change,
     find_lateness,
     find_onset,
     find_spared_ranks,
     find_stay,
+    join_matrices,
+    sum_gains,
 )
-from mpiprof.diagnosis.patterns import find_patterns
 from mpiprof.diagnosis.repetition_matrix import (
     Pair,
     PairIntervals,
@@ -64,7 +74,7 @@ from mpiprof.diagnosis.repetition_matrix import (
     select_pair_intervals,
 )
 from mpiprof.diagnosis.run_steps import Steps, group_steps
-from mpiprof.diagnosis.same_work import continue_patterns, list_same_work
+from mpiprof.diagnosis.same_work import continue_habits, list_same_work
 from mpiprof.diagnosis.step_matrix import (
     StepCells,
     StepColumns,
@@ -72,9 +82,6 @@ from mpiprof.diagnosis.step_matrix import (
     choose_step_columns,
     sum_step_cells,
 )
-from mpiprof.diagnosis.varying_delays import add_variation
-from mpiprof.diagnosis.work_intervals import INSIDE
-from mpiprof.diagnosis.work_matrix import find_host
 from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.instance_rows import CallsiteKey
 from mpiprof.trace.trace import Trace
@@ -84,15 +91,16 @@ Result = TypeVar("Result")
 # Applies a function to the waits of each window of a run.
 Apply = Callable[[Callable[[ChosenWaits], Result]], list[Result]]
 
-MIN_SECOND_SHARE = 0.1  # minimum cost of a pattern, over that of the costliest one
+MIN_BESIDE_SHARE = 0.01  # of the waiting, from which another finding explains a part of it
+MAX_FEW = 100  # steps or repetitions, that may be too few to show a habit
+MIN_SECOND_SHARE = 0.1  # minimum cost of a habit, over that of the costliest one
 MIN_INSIDE_SHARE = 0.5  # of a delay's cost inside a collective, from which it is no work
 MAX_PAIRS = 3  # of call sites that are examined
 MIN_PAIR_SHARE = 0.05  # of the cost of all delays, from which a pair is examined
 MAX_PAIR_INTERVALS = 1 << 24  # of a pair of call sites that is examined; these need 0.5 GB
 MAX_PAIR_FACTOR = 2.0  # by which pairs may explain more than steps
-MIN_EXPLAINED_SHARE = 0.8  # of the cost, from which patterns in steps are sufficient
+MIN_EXPLAINED_SHARE = 0.8  # of the cost, from which habits in steps are sufficient
 MIN_WORK_SHARE = 0.5  # of early ranks' delay, by which they work less between the same calls
-MIN_REST_SHARE = 0.2  # minimum share of the waiting, unexplained by patterns, for a finding
 
 
 def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Finding]:
@@ -104,9 +112,7 @@ def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Findi
     if fits_in_memory(trace):
         waits = choose_waits(trace, callsite)
         summary = summarise_waits(waits)
-        return _find(
-            trace, [summary], lambda function: [function(waits)], has_all_waits=callsite is None
-        )
+        return _find(trace, [summary], lambda function: [function(waits)], callsite)
 
     def apply(function: Callable[[ChosenWaits], Result]) -> list[Result]:
         applied = partial(apply_to_window, numbers=trace.aggregate[1], function=function)
@@ -125,50 +131,57 @@ def apply_to_window(
 
 
 def _find(
-    trace: Trace, windows: Sequence[WindowSummary], apply: Apply[Any], *, has_all_waits: bool = True
+    trace: Trace, windows: Sequence[WindowSummary], apply: Apply[Any], callsite: int | None = None
 ) -> list[Finding]:
     """Return the findings of a run from its windows.
 
-    has_all_waits: False for the waits at one call site.
+    callsite: of collectives, whose waits the windows have; None for all waits.
     """
+    has_all_waits = callsite is None
     sums, steps = join_summaries(trace, windows)
     if not sums.waiting_ns > 0:
         return []
-    found, omitted, searched = _find_patterns(trace, sums, steps, apply)
+    found, omitted, searched = _find_habits(trace, sums, steps, apply)
     count = max((matrix.count for matrix in searched), default=sums.meetings)
     joined = join_matrices(found)
     # The removal of a large delay leaves small remains, which are not delays themselves.
     least = MIN_SECOND_SHARE * max(map(sum_gains, joined), default=0.0)
     kept = [parts for parts in joined if sum_gains(parts) >= least]
     callsites = choose_callsites(sums.at_ns)
-    collect = partial(collect_evidence, patterns=kept, callsites=callsites)
-    by_window: list[tuple[list[PatternEvidence], WorkEvidence]] = apply(collect)
-    of_patterns, other_work = zip(*by_window, strict=True)
-    rest_at_ns = np.array([sums.at_ns[callsite] for callsite in callsites], np.float64)
+    collect = partial(collect_evidence, habits=kept, callsites=callsites)
+    by_window: list[tuple[list[WindowEvidence], WorkEvidence]] = apply(collect)
+    of_habits, other_work = zip(*by_window, strict=True)
     findings = []
-    for parts, found_evidence in zip(kept, zip(*of_patterns, strict=True), strict=True):
+    for parts, found_evidence in zip(kept, zip(*of_habits, strict=True), strict=True):
         caused_ns = np.sum([of.caused_ns for of in found_evidence], 0)
         waits_at = list_sites(callsites, caused_ns, sums.at_ns)
         waiting_ns = sums.waiting_ns if has_all_waits else np.inf
         saved = join_saved_time(trace, parts, found_evidence, waiting_ns=waiting_ns)
         is_only = has_all_waits and len(kept) == 1 and not trace.ranks_without_records
         cost = min(find_cost(parts, found_evidence, is_only=is_only), waiting_ns)
-        findings.append(_pattern_finding(trace, parts, found_evidence, waits_at, saved, cost))
-        rest_at_ns -= caused_ns
+        findings.append(_habit_finding(trace, parts, found_evidence, waits_at, saved, cost))
+    findings = join_findings(trace, findings, sums.waiting_ns, callsite)
+    explained = [sum(one.find_wait_ns(at) for one in findings) for at in callsites]
+    rest_at_ns = np.array([sums.at_ns[at] for at in callsites], np.float64) - np.array(explained)
     rest_at = list_sites(callsites, np.maximum(rest_at_ns, 0.0), sums.at_ns)
-    rest = sums.waiting_ns - sum(finding.cost_ns for finding in findings)
-    if not findings or rest >= MIN_REST_SHARE * sums.waiting_ns:
+    rest = sums.waiting_ns - sum(finding.waiting_ns for finding in findings)
+    if sums.waiting_ns > 0 and (not findings or rest >= MIN_REST_SHARE * sums.waiting_ns):
         # A run without meetings is one step, in which ranks may wait many times.
         count = max(count, count_most_calls(trace, [at.callsite for at in rest_at]))
-        evidence: dict[str, Any] = {"work": None, "instances": count, "besides": bool(findings)}
-        evidence["missing"] = _find_missing_records(trace, sums) if sums.is_hidden else None
-        evidence["inside"] = _find_collective_inside(trace, sums)
-        evidence["omitted"] = [describe_pair(trace, pair) for pair in omitted]
-        evidence["shared_processors"] = sums.shared_processors
-        evidence["common_last"] = None if findings else _describe_common_last(searched)
-        evidence["mainly_at"] = None if findings else find_main_callsite(rest_at)
-        blocked = list_locations(trace, other_work) if is_blocked(other_work) else iter(())
-        evidence["blocked"] = next(blocked, None)
+        # The other work contains the stops that facts state.
+        has_stops = any(isinstance(one.fact, SingleEvent | RepeatedStops) for one in findings)
+        is_off = not has_stops and is_blocked(other_work)
+        blocked = list_locations(trace, other_work) if is_off else iter(())
+        evidence = RestEvidence(
+            instances=count,
+            besides=any(one.cost_ns >= MIN_BESIDE_SHARE * sums.waiting_ns for one in findings),
+            missing=_find_missing_records(trace, sums) if sums.is_hidden else None,
+            inside=_find_collective_inside(trace, sums),
+            omitted=tuple(find_place(trace, pair) for pair in omitted),
+            common_last=None if findings else _describe_common_last(searched),
+            mainly_at=None if findings else find_main_callsite(rest_at),
+            blocked=next(blocked, None),
+        )
         fields = {"evidence": evidence, "waits_at": rest_at, "saved_ns": rest / trace.ranks}
         findings.append(_make_finding(trace, "noise", rest, certainty=0.0, **fields))
     return findings
@@ -186,9 +199,10 @@ def _find_collective_inside(trace: Trace, sums: DelaySummary) -> dict[str, Any] 
 def _describe_common_last(searched: Sequence[DelayMatrix]) -> dict[str, Any] | None:
     """Return the unit and number of the first columns, if one rank often works longest in them.
 
-    The search has found no pattern, so they do not prove that this rank is the cause.
+    The search has found no habit, so they do not prove that this rank is the cause. A longer record
+    would, if they are few.
     """
-    if not searched or not searched[0].has_common_last():
+    if not searched or searched[0].count > MAX_FEW or not searched[0].has_common_last():
         return None
     return {"unit": searched[0].unit, "count": searched[0].count}
 
@@ -200,10 +214,10 @@ def _find_missing_records(trace: Trace, sums: DelaySummary) -> str | None:
     return "instances" if trace.sampling_interval > 1 else None
 
 
-def _find_patterns(
+def _find_habits(
     trace: Trace, sums: DelaySummary, steps: Steps | None, apply: Apply[Any]
-) -> tuple[list[FoundPattern], list[Pair], list[DelayMatrix]]:
-    """Return the patterns in the run's steps or, if these explain little, in pairs of call sites.
+) -> tuple[list[FoundHabit], list[Pair], list[DelayMatrix]]:
+    """Return the habits in the run's steps or, if these explain little, in pairs of call sites.
 
     Also returns the pairs of call sites that have too many intervals to be examined, and the
     matrices that were searched, those of steps and the costliest first.
@@ -213,15 +227,15 @@ def _find_patterns(
     waiting that a delay causes, where steps count only what would vanish without it.
     """
 
-    def search(matrices: Iterable[DelayMatrix]) -> list[FoundPattern]:
-        patterns = (
+    def search(matrices: Iterable[DelayMatrix]) -> list[FoundHabit]:
+        habits = (
             (matrix, _blame_blocked_ranks(matrix, one, apply))
             for matrix in matrices
-            for one in add_variation(matrix, join_patterns(find_patterns(matrix)[0]))
+            for one in add_variation(matrix, join_habits(find_habits(matrix)))
         )
         return [
             (matrix, one)
-            for matrix, one in patterns
+            for matrix, one in habits
             if _is_by_work(sums, one, apply) and count_late_instances(one, matrix)
         ]
 
@@ -249,9 +263,9 @@ def _find_patterns(
     ]
     by_pair = search(repetitions[: len(pairs)])
     if steps is not None:
-        # All outliers of the run show in its steps. Periods without a rank are periods of the step.
-        by_pair = [(matrix, one) for matrix, one in by_pair if one.ranks and one.cause != "outlier"]
-    by_pair += continue_patterns(by_pair, repetitions)
+        # Periods without a rank are periods of the step.
+        by_pair = [(matrix, one) for matrix, one in by_pair if one.ranks]
+    by_pair += continue_habits(by_pair, repetitions)
     is_by_step = MAX_PAIR_FACTOR * sum_gains(by_step) >= sum_gains(by_pair)
     searched = [*matrices, *repetitions[: len(pairs)]]
     return (by_step if is_by_step else by_pair), omitted, searched
@@ -273,26 +287,28 @@ def _read_matrices(
     return sum_step_cells(waits, chosen), select_pair_intervals(waits, pairs)
 
 
-def _blame_blocked_ranks(matrix: DelayMatrix, pattern: Pattern, apply: Apply[Any]) -> Pattern:
-    """Return a pattern of early ranks as one of the other ranks, if these are blocked."""
-    others = tuple(np.setdiff1d(matrix.ranks, pattern.ranks).tolist())
-    if pattern.cause != "early" or not others:
-        return pattern
-    late = replace(pattern, cause="rank", ranks=others, shift_ns=None)
-    found = apply(partial(describe_pattern_work, matrix=matrix, pattern=late))
-    return late if is_blocked(found) else pattern
+def _blame_blocked_ranks(matrix: DelayMatrix, habit: Habit, apply: Apply[Any]) -> Habit:
+    """Return a habit of early ranks as one of the other ranks, if these are blocked."""
+    others = tuple(np.setdiff1d(matrix.ranks, habit.ranks).tolist())
+    if habit.cause != "early" or not others:
+        return habit
+    is_early = np.isin(matrix.ranks, habit.ranks)
+    shift_ns = np.where(is_early[:, None], 0.0, -habit.shift_ns[is_early].mean(0))
+    late = replace(habit, cause="rank", ranks=others, shift_ns=shift_ns)
+    found = apply(partial(describe_habit_work, matrix=matrix, habit=late))
+    return late if is_blocked(found) else habit
 
 
-def _is_by_work(sums: DelaySummary, pattern: Pattern, apply: Apply[Any]) -> bool:
-    """Return whether a pattern is about work: early ranks may wait by their role.
+def _is_by_work(sums: DelaySummary, habit: Habit, apply: Apply[Any]) -> bool:
+    """Return whether a habit is about work: early ranks may wait by their role.
 
     Examples of such roles are the root of a reduction, and a receiver in a pipeline. In a
     synchronising collective all ranks have the same role, and so have ranks that work between the
     same calls for a shorter time.
     """
-    if pattern.cause != "early":
+    if habit.cause != "early":
         return True
-    mine = list(pattern.ranks)
+    mine = list(habit.ranks)
     if sums.meeting_ns[mine].sum() >= sums.rank_ns[mine].sum() / 2:
         return True
     pair = sums.pairs[0]
@@ -306,7 +322,7 @@ def _is_by_work(sums: DelaySummary, pattern: Pattern, apply: Apply[Any]) -> bool
     if not is_early.any() or is_early.all():
         return False
     less = float(np.median(length[~is_early]) - np.median(length[is_early]))
-    return less >= MIN_WORK_SHARE * pattern.late_ns
+    return less >= MIN_WORK_SHARE * habit.late_ns
 
 
 def _make_finding(trace: Trace, cause: str, cost: float, **fields: Any) -> Finding:
@@ -315,71 +331,70 @@ def _make_finding(trace: Trace, cause: str, cost: float, **fields: Any) -> Findi
     return Finding(cause, round(cost), cost / whole, callsites, **fields)
 
 
-def _pattern_finding(
+def _habit_finding(
     trace: Trace,
-    parts: Sequence[FoundPattern],
-    found: Sequence[PatternEvidence],
+    parts: Sequence[FoundHabit],
+    found: Sequence[WindowEvidence],
     waits_at: tuple[WaitSite, ...],
     saved: tuple[float, float],
     cost: float,
 ) -> Finding:
-    """Return the finding of a pattern.
+    """Return the finding of a habit.
 
-    parts: the same pattern in one or several matrices. found: in each window. saved: as
+    parts: the same habit in one or several matrices. found: in each window. saved: as
     join_saved_time. cost: waiting in ns that would vanish.
     """
-    matrix, pattern = parts[0]
-    number = matrix.number[pattern.instances]
+    matrix, habit = parts[0]
+    number = matrix.number[habit.instances]
     of_work = [of.work for of in found]
-    work = list(list_locations(trace, of_work))
-    is_inside = bool(work) and work[0]["inside"] and work[0]["share"] >= MIN_INSIDE_SHARE
+    work = tuple(list_locations(trace, of_work))
+    is_inside = bool(work) and work[0].inside and work[0].share >= MIN_INSIDE_SHARE
     late = (count_late_instances(one, of) * of.count / of.instance_count for of, one in parts)
-    evidence = {
-        "late_ns": pattern.late_ns,
-        "late_instances": round(sum(late)),
-        "instances": sum(of.count for of, _ in parts),
-        "spans": find_spans(number, matrix) if len(number) < matrix.instance_count else [],
-        "onset_ns": find_onset(trace, matrix, pattern),
-        "offsets": list(pattern.offsets),
-        "step": pattern.step,
-        "speed": pattern.speed,
-        "reverses": pattern.reverses,
-        "each": pattern.each,
-        "stay": find_stay(matrix, pattern) if pattern.cause == "moving" else None,
-        "late_by_rank": find_lateness(matrix, pattern),
-        "levels": [list(level) for level in pattern.levels],
-        "grows": None if pattern.grows is None else list(pattern.grows),
-        "varies": None if pattern.varies is None else list(pattern.varies),
-        "course": None if pattern.course is None else pattern.course.shape,
-        "until": find_last_change(matrix, pattern),
-        "unit": matrix.unit,
-        "sampled": trace.sampling_interval > 1,
-        "spared": find_spared_ranks(trace, pattern),
-        "all_ranks": len(pattern.ranks) == trace.ranks,
-        "steps_of": [of.callsite for of, _ in parts if of.callsite is not None],
-        "recorded": [int(matrix.number[0]), int(matrix.number[-1])],
-        "host": find_host(trace, pattern.node),
-        "work": work,
-        "reason": find_reason(of_work),
-        "mainly_at": find_main_callsite(waits_at),
-        "alone_ns": matrix.alone_ns if pattern.cause in ("rank", "periodic") else None,
-    }
     # If early ranks take over work, all ranks end earlier by the mean of the waiting.
-    saved_ns, saved_work_ns = cost / trace.ranks, 0.0
-    if pattern.cause != "early":
-        saved_ns, saved_work_ns = saved
-    evidence["saved_work_ns"] = saved_work_ns
+    saved_ns, saved_work_ns = saved if habit.cause != "early" else (cost / trace.ranks, 0.0)
+    evidence = HabitEvidence(
+        work=work,
+        saved_work_ns=saved_work_ns,
+        late_ns=habit.late_ns,
+        late_instances=round(sum(late)),
+        instances=sum(of.count for of, _ in parts),
+        spans=find_spans(number, matrix) if len(number) < matrix.instance_count else (),
+        onset_ns=find_onset(trace, matrix, habit),
+        offsets=habit.offsets,
+        step=habit.step,
+        speed=habit.speed,
+        reverses=habit.reverses,
+        each=habit.each,
+        stay=find_stay(habit) if habit.cause == "moving" else None,
+        late_by_rank=find_lateness(matrix, habit),
+        levels=habit.levels,
+        grows=habit.grows,
+        varies=habit.varies,
+        course=None if habit.course is None else habit.course.shape,
+        until=find_last_change(matrix, habit),
+        unit=matrix.unit,
+        sampled=trace.sampling_interval > 1,
+        spared=find_spared_ranks(trace, habit),
+        all_ranks=len(habit.ranks) == trace.ranks,
+        steps_of=tuple(of.callsite for of, _ in parts if of.callsite is not None),
+        recorded=(int(matrix.number[0]), int(matrix.number[-1])),
+        host=find_host(trace, habit.node),
+        reason=find_reason(of_work),
+        mainly_at=find_main_callsite(waits_at),
+        alone_ns=matrix.alone_ns if habit.cause in ("rank", "periodic") else None,
+    )
     return _make_finding(
         trace,
-        "inside" if is_inside and pattern.cause == "rank" else pattern.cause,
+        "inside" if is_inside and habit.cause == "rank" else habit.cause,
         cost,
         saved_ns=saved_ns,
-        ranks=pattern.ranks,
-        node=pattern.node,
-        period=pattern.period,
+        ranks=habit.ranks,
+        node=habit.node,
+        period=habit.period,
         first_instance=int(number[0]),
         last_instance=int(number[-1]),
-        certainty=min(max(1.0 - pattern.p, 0.0), MAX_CERTAINTY),
+        certainty=min(max(1.0 - habit.p, 0.0), MAX_CERTAINTY),
         evidence=evidence,
         waits_at=waits_at,
+        removal=join_removals([of.removal for of in found]),
     )

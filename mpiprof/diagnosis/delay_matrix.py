@@ -1,6 +1,6 @@
-"""Work of all ranks by step or repetition, as input to the search for patterns.
+"""Work of all ranks by step or repetition, as input to the search for habits.
 
-The search (patterns.py) needs times whose excess over the other ranks costs wait. Work is time
+The search (habits.py) needs times whose excess over the other ranks costs wait. Work is time
 without waits, whose costs are known (delay_graph.py). A rank that waits for others has no excess
 here, however late it arrives.
 """
@@ -14,9 +14,10 @@ from functools import cached_property
 
 import numpy as np
 
+from mpiprof.account.delay_graph import Intervals
+from mpiprof.causes.habits.work_matrix import MAX_ARRIVALS, MAX_INSTANCES, WorkMatrix
 from mpiprof.diagnosis.chosen_waits import ChosenWaits
-from mpiprof.diagnosis.delay_graph import Intervals
-from mpiprof.diagnosis.work_matrix import MAX_ARRIVALS, MAX_INSTANCES, WorkMatrix
+from mpiprof.metrics.group_order import find_upper_medians
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Float, Int
 
@@ -50,7 +51,6 @@ class DelayMatrix(WorkMatrix):
 
     - unit: "step" or "repetition", of which a column is one.
     - callsite: at which all steps end, or None.
-    - least_work_ns: least work of a rank in each column, which `work_ns` does not contain.
     - cost_ns: waiting that the work of each rank and column causes, anywhere in the run.
     - scale: factor of each column, with which the waiting of all columns is that of the run.
     - count: number of recorded steps or repetitions, of which the columns may be a part.
@@ -60,7 +60,6 @@ class DelayMatrix(WorkMatrix):
     unit: str
     callsite: int | None = None
     alone_ns: float | None = None
-    least_work_ns: Float
     cost_ns: Float
 
     def __init__(self, trace: Trace, ranks: Int, columns: Columns):
@@ -197,10 +196,4 @@ def count_most_columns(rows: int) -> int:
 def group_medians(group: Int, values: Float, counted: Bool) -> Float:
     """Return for each value the median of its group's counted values, 0 if there are none."""
     groups = int(group.max(initial=-1)) + 1
-    of, chosen = group[counted], values[counted]
-    ordered = chosen[np.lexsort((chosen, of))]
-    count = np.bincount(of, minlength=groups)
-    middle = np.minimum(np.cumsum(count) - count + count // 2, max(len(ordered) - 1, 0))
-    median = np.where(count > 0, ordered[middle], 0.0)
-    result: Float = median[group]
-    return result
+    return find_upper_medians(group[counted], values[counted], groups)[group]

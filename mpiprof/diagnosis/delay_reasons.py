@@ -139,8 +139,10 @@ def find_largest_reason(reasons: DelayReasons) -> str | None:
 
 def _stretch_threads(intervals: pd.DataFrame, stretches: Mapping[int, float]) -> pd.DataFrame:
     """Return intervals in which the time of other threads includes their time in the run queue."""
-    factors = np.array([stretches.get(int(rank), 1.0) for rank in intervals["rank"]], np.float64)
-    return intervals.assign(other_threads_ns=intervals["other_threads_ns"] * factors)
+    rank = intervals["rank"].to_numpy(np.int64)
+    factors = np.ones(max(int(rank.max(initial=0)), *stretches, 0) + 1)
+    factors[list(stretches)] = list(stretches.values())
+    return intervals.assign(other_threads_ns=intervals["other_threads_ns"] * factors[rank])
 
 
 def _queue_per_processor_time(reference: pd.DataFrame) -> float:

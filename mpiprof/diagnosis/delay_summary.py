@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.account.work_intervals import Pairs
 from mpiprof.diagnosis.chosen_waits import ChosenWaits
 from mpiprof.diagnosis.delay_callsites import Callsite, CallsiteWaits
 from mpiprof.diagnosis.run_steps import Steps, StepSums, join_steps, sum_steps
-from mpiprof.diagnosis.work_intervals import Pairs
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float
 
@@ -26,7 +26,7 @@ class DelaySummary:
     the first, and number of intervals, of each pair of call sites. at_ns: waiting by call site.
     meeting_ns: waiting of each rank in synchronising collectives. rank_ns: all waiting of each
     rank. meetings: number of meetings of all ranks. has_message_time: whether there is time in
-    messages without records. shared_processors: fields of SharedProcessors, or None.
+    messages without records.
     """
 
     interval_ns: float
@@ -38,7 +38,6 @@ class DelaySummary:
     rank_ns: Float
     meetings: int
     has_message_time: bool
-    shared_processors: dict[str, Any] | None
 
     @property
     def waiting_ns(self) -> float:
@@ -84,7 +83,6 @@ def summarise_waits(waits: ChosenWaits) -> WindowSummary:
         np.bincount(of.rank, length, ranks).astype(np.float64),
         len(delays.meetings_of_all),
         len(delays.message_time.rank) > 0,
-        trace.derive("shared_processors"),
     )
     return WindowSummary(sums, sum_steps(trace, delays, waits.weight, waits.callsites))
 
@@ -104,15 +102,8 @@ def join_summaries(
         np.sum([of.rank_ns for of in sums], 0),
         sum(of.meetings for of in sums),
         any(of.has_message_time for of in sums),
-        join_shared_processors([of.shared_processors for of in sums]),
     )
     return joined, join_steps(trace, [of.steps for of in parts])
-
-
-def join_shared_processors(parts: Sequence[dict[str, Any] | None]) -> dict[str, Any] | None:
-    """Return the node whose ranks wait longest for shared processors, from those of windows."""
-    shared = [of for of in parts if of is not None]
-    return max(shared, key=lambda of: float(of["queue_ratio"]), default=None)
 
 
 def add_items(parts: Sequence[dict[Any, Any]]) -> dict[Any, Any]:

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+
+from mpiprof.causes.cause import Cause
+from mpiprof.causes.removal import Removal
+from mpiprof.diagnosis.evidence import (
+    NO_EVIDENCE,
+    CallsiteEvidence,
+    CallsiteName,
+    Evidence,
+    HabitEvidence,
+    RestEvidence,
+)
 
 MAX_CERTAINTY = 0.999
 NEGLIGIBLE_SHARE = 0.01  # share of all ranks' time below which waiting is negligible
@@ -12,7 +22,15 @@ MIN_CERTAINTY = 0.5  # minimum certainty for a cause to be called certain
 MIN_CAUSE_SHARE = 0.5  # of the waiting at a call site, from which a finding is its cause
 MIN_PARTIAL_SHARE = 0.1  # of the waiting at a call site, from which a finding is one of its causes
 
-NOT_BLAMED = ("noise", "clock", "algorithm", "barrier", "none")  # causes without late ranks
+NOT_BLAMED = (
+    "noise",
+    "clock",
+    "algorithm",
+    "barrier",
+    "oversubscription",
+    "wavefront",
+    "none",
+)  # causes without late ranks
 
 # Causes of findings, by their names in the JSON output.
 CAUSES = {
@@ -21,13 +39,23 @@ CAUSES = {
     "periodic": "ranks are late again and again, at even distances",
     "moving": "lateness goes from rank to rank in a pattern",
     "gradient": "lateness grows along the ranks",
-    "outlier": "few instances hold most of the waiting",
     "inside": "lateness is made inside a collective",
     "node": "the ranks of a node are late",
     "noise": "no rank in particular is late",
     "algorithm": "another algorithm would be faster",
     "barrier": "a barrier makes ranks wait twice",
     "clock": "the clocks can't tell who is late",
+    "off_processor": "a rank was off the processor once, for long",
+    "repeated_stops": "a rank was off the processor again and again",
+    "long_work": "the work of a rank took far longer than usual once",
+    "long_call": "a call took far longer than usual once",
+    "oversubscription": "ranks wait for processors",
+    "serial_section": "one rank works while the others wait",
+    "slow_link": "messages between two ranks take longer than others",
+    "larger_messages": "messages between two ranks are larger than others",
+    "polling": "a rank finds messages late, because it pauses between its polls",
+    "wavefront": "ranks wait in turn, as in a sweep or a pipeline",
+    "unequal_groups": "few ranks work while the others wait",
     "none": "nothing is to be gained",
 }
 
@@ -40,7 +68,7 @@ class WaitSite:
     share: of the waiting at this call site.
     """
 
-    callsite: int | tuple[str, int]
+    callsite: CallsiteName
     wait_ns: float
     share: float
 
@@ -56,7 +84,9 @@ class Finding:
     - period: number of instances between occurrences.
     - first_instance, last_instance: of the first call site, or None if instances do not matter.
     - certainty: 0 to 1, that the finding is not by chance. 0 if no rank is blamed with certainty.
-    - evidence: figures, named after their columns.
+    - evidence: its figures (evidence.py).
+    - fact: the event or the structure that the finding states, or None.
+    - removal: the time that the run would lack without the fault; None if no replay shows that.
     """
 
     cause: str
@@ -71,19 +101,58 @@ class Finding:
     last_instance: int | None = None
     certainty: float = MAX_CERTAINTY
     saved_ns: float = 0.0
-    evidence: Mapping[str, Any] = field(default_factory=dict)
+    evidence: Evidence = NO_EVIDENCE
     waits_at: tuple[WaitSite, ...] = ()
+    fact: Cause | None = None
+    removal: Removal | None = field(default=None, compare=False, repr=False)
 
     @property
-    def main_callsite(self) -> int | tuple[str, int] | None:
+    def is_delay(self) -> bool:
+        """Whether the finding comes from delays (delay_findings.py)."""
+        return not isinstance(self.evidence, CallsiteEvidence)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether the finding is stated before all others."""
+        return self.fact is not None and self.fact.is_first
+
+    @property
+    def waiting_ns(self) -> float:
+        """The part of the cost in which ranks wait for each other."""
+        return max(self.cost_ns - self.evidence.calls_ns - self.evidence.queue_ns, 0.0)
+
+    @property
+    def habit(self) -> HabitEvidence:
+        """The evidence of a habit."""
+        assert isinstance(self.evidence, HabitEvidence)
+        return self.evidence
+
+    @property
+    def rest(self) -> RestEvidence:
+        """The evidence of waiting without a sure cause."""
+        assert isinstance(self.evidence, RestEvidence)
+        return self.evidence
+
+    @property
+    def at_callsite(self) -> CallsiteEvidence:
+        """The evidence of a finding that delays do not show."""
+        assert isinstance(self.evidence, CallsiteEvidence)
+        return self.evidence
+
+    @property
+    def main_callsite(self) -> CallsiteName | None:
         """The call site with most of the waiting: a number, or operation and site of messages."""
         if self.waits_at:
             return self.waits_at[0].callsite
         return self.callsites[0] if self.callsites else None
 
-    def share_at(self, callsite: int | tuple[str, int]) -> float:
+    def share_at(self, callsite: CallsiteName) -> float:
         """Return the share of the waiting at a call site that the finding causes, 0 if unknown."""
         return next((at.share for at in self.waits_at if at.callsite == callsite), 0.0)
+
+    def find_wait_ns(self, callsite: CallsiteName) -> float:
+        """Return the waiting at a call site that the finding causes, 0 if it is unknown."""
+        return next((at.wait_ns for at in self.waits_at if at.callsite == callsite), 0.0)
 
     @property
     def rank(self) -> int | None:
@@ -103,7 +172,7 @@ def names_late_ranks(finding: Finding) -> bool:
 
 
 def find_causes_at(
-    findings: Sequence[Finding], callsite: int | tuple[str, int], least: float = MIN_CAUSE_SHARE
+    findings: Sequence[Finding], callsite: CallsiteName, least: float = MIN_CAUSE_SHARE
 ) -> list[Finding]:
     """Return the findings that blame ranks for the waiting at a call site, the costliest first.
 

@@ -7,7 +7,7 @@ words and add none.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.diagnosis.delay_findings import find_delay_findings
+from mpiprof.diagnosis.evidence import CallsiteEvidence
 from mpiprof.diagnosis.finding import MIN_CERTAINTY, NEGLIGIBLE_SHARE, Finding
 from mpiprof.diagnosis.sampling import take_sample
 from mpiprof.trace.trace import Trace
@@ -70,7 +71,7 @@ def _other_findings(trace: Trace, callsite: int) -> list[Finding]:
         return [_clock_finding(trace, row)]
     if row["operation"] != "barrier" or _accesses_shared_data(trace):
         return []
-    return list(_barrier_findings(trace, callsite, _common_evidence(row)))
+    return list(_barrier_findings(trace, callsite, _describe_callsite(row)))
 
 
 def _accesses_shared_data(trace: Trace) -> bool:
@@ -89,7 +90,7 @@ def _is_hidden_by_clocks(trace: Trace, row: Any) -> bool:
 
 
 def _clock_finding(trace: Trace, row: Any) -> Finding:
-    explained = _common_evidence(row) | {"clock_error_ns": trace.clock_error_ns}
+    explained = replace(_describe_callsite(row), clock_error_ns=trace.clock_error_ns)
     cost = float(row["total_wait_ns"])
     return replace(
         _make_finding(trace, "clock", cost, int(row["callsite"]), explained), certainty=0.0
@@ -108,32 +109,33 @@ def sort_findings(findings: Sequence[Finding], run_ns: float) -> list[Finding]:
         time = max(finding.saved_ns, COST_WEIGHT * finding.share * run_ns)
         return time * (weight if finding.share >= NEGLIGIBLE_SHARE else NEGLIGIBLE_WEIGHT)
 
-    return sorted(findings, key=lambda finding: -weigh(finding))
+    return sorted(findings, key=lambda finding: (not finding.is_first, -weigh(finding)))
 
 
 def _make_finding(
-    trace: Trace, cause: str, cost: float, callsite: int, evidence: Mapping[str, Any]
+    trace: Trace, cause: str, cost: float, callsite: int, evidence: CallsiteEvidence
 ) -> Finding:
     """Return a finding that saves the mean time of the ranks of its call site."""
-    whole, saved_ns = max(trace.process_time_ns, 1), cost / evidence["size"]
+    whole, saved_ns = max(trace.process_time_ns, 1), cost / evidence.size
     return Finding(
         cause, round(cost), cost / whole, (callsite,), saved_ns=saved_ns, evidence=evidence
     )
 
 
-def _common_evidence(row: Any) -> dict[str, Any]:
-    """Return the common evidence of all findings of a call site; None for unknown values."""
-    return {
-        "instances": int(row["instances"]),
-        "size": int(row["size"]),
-        **{
-            name: None if pd.isna(row[name]) else float(row[name])
-            for name in ("bytes", "worst_imbalance_ns", "worst_factor")
-        },
-    }
+def _describe_callsite(row: Any) -> CallsiteEvidence:
+    """Return the common evidence of all findings of a call site."""
+    names = "bytes", "worst_imbalance_ns", "worst_factor"
+    size, worst_ns, factor = (None if pd.isna(row[name]) else float(row[name]) for name in names)
+    return CallsiteEvidence(
+        instances=int(row["instances"]),
+        size=int(row["size"]),
+        bytes=size,
+        worst_imbalance_ns=worst_ns,
+        worst_factor=factor,
+    )
 
 
-def _barrier_findings(trace: Trace, callsite: int, facts: Mapping[str, Any]) -> Iterator[Finding]:
+def _barrier_findings(trace: Trace, callsite: int, facts: CallsiteEvidence) -> Iterator[Finding]:
     """Yield the cost of a barrier before the call sites that often follow it immediately."""
     without = take_sample(trace, callsite).without
     if without is None:
@@ -150,11 +152,9 @@ def _barrier_findings(trace: Trace, callsite: int, facts: Mapping[str, Any]) -> 
 
 
 def _gain_finding(trace: Trace, gain: Gain) -> Finding:
-    evidence = {
-        **_common_evidence(trace.callsites.loc[gain.callsite]),
-        "error_ns": gain.error_ns,
-        "how": gain.how,
-        "ran": trace.callsites.loc[gain.callsite, "algorithm"],
-    }
+    row: Any = trace.callsites.loc[gain.callsite]
+    evidence = replace(
+        _describe_callsite(row), error_ns=gain.error_ns, how=gain.how, ran=str(row["algorithm"])
+    )
     finding = _make_finding(trace, "algorithm", gain.saved_ns, gain.callsite, evidence)
     return replace(finding, algorithm=gain.algorithm)

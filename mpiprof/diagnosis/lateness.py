@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from mpiprof.causes.habits.work_matrix import number_nodes
 from mpiprof.diagnosis.sampling import SamplePart
-from mpiprof.diagnosis.work_matrix import number_nodes
 from mpiprof.metrics.variance_components import (
     UNKNOWN_ESTIMATE,
     Estimate,

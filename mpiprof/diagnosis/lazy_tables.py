@@ -6,18 +6,24 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from mpiprof.account.delay_costs import find_delays
+from mpiprof.account.division import make_rank_times
 from mpiprof.account.ledger import read_ledgers
+from mpiprof.account.ledger_stretches import make_ledger_stretches
+from mpiprof.account.ledger_sums import make_ledger_sums
+from mpiprof.account.replay import make_replay
+from mpiprof.account.transfers import find_transfers
+from mpiprof.account.work_segments import make_work
+from mpiprof.causes.search import find_causes
+from mpiprof.causes.segments import make_calls_without_waits
 from mpiprof.diagnosis.causes import compute_causes
 from mpiprof.diagnosis.delay_callsites import make_rank_waits
-from mpiprof.diagnosis.delay_costs import find_delays
 from mpiprof.diagnosis.findings import find_conclusions, find_findings
 from mpiprof.diagnosis.phases import find_phases
-from mpiprof.diagnosis.replay import make_replay
 from mpiprof.diagnosis.run_steps import find_steps
 from mpiprof.diagnosis.sampling import find_hot_callsites, take_samples
 from mpiprof.diagnosis.window_delays import (
     WindowDelays,
-    find_run_shared_processors,
     find_window_delays,
     join_window_waits,
     make_run_blamed_work,
@@ -41,6 +47,7 @@ from mpiprof.metrics.message_waits import (
     make_message_waits,
 )
 from mpiprof.metrics.rank_totals import make_rank_totals, point_to_point_time, unrecorded_time
+from mpiprof.metrics.recorded_calls import make_recorded_calls
 from mpiprof.metrics.run_times import make_run_times
 from mpiprof.metrics.wait_matrix import compute_wait_matrix
 from mpiprof.trace.trace import Trace
@@ -66,6 +73,8 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "aggregate": aggregate,
     "blamed_work": make_run_blamed_work,
     "callsites": make_callsites,
+    "call_sums": message_tables.make_call_sums,
+    "calls_without_waits": make_calls_without_waits,
     "causes": compute_causes,
     "collective_waits": find_collective_waits,
     "conclusions": find_conclusions,
@@ -74,6 +83,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "dependences": find_dependences,
     "efficiencies": make_efficiencies,
     "events": tables.make_events,
+    "facts": find_causes,
     "findings": find_findings,
     "hot": find_hot_callsites,
     "in_windows": _find_window_mapper,
@@ -81,6 +91,8 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "intervals": interval_table.make_intervals,
     "located_waits": make_located_waits,
     "ledgers": read_ledgers,
+    "ledger_stretches": make_ledger_stretches,
+    "ledger_sums": make_ledger_sums,
     "local_sums": message_tables.make_local_sums,
     "matrix": tables.make_matrix,
     "matrix_ranks": tables.matrix_ranks,
@@ -100,23 +112,26 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "spent": unrecorded_time,
     "postings": find_postings,
     "processes": tables.make_processes,
+    "rank_times": make_rank_times,
     "rank_totals": make_rank_totals,
     "rank_waits": make_rank_waits,
+    "recorded_calls": make_recorded_calls,
     "replay": make_replay,
     "run_times": make_run_times,
     "run_windows": list_windows,
     "samples": take_samples,
     "selection": summary_tables.make_selector_tables,
     "series": make_series,
-    "shared_processors": find_run_shared_processors,
     "steps": find_steps,
     "statistics": summary_tables.make_statistics,
     "coverage": find_coverage,
     "summary": summary_tables.make_summary,
     "summed_up": summary_tables.summarise_totals,
+    "transfers": find_transfers,
     "waiting_for": compute_wait_matrix,
     "window_delays": _find_window_delays,
     "window_waits": join_window_waits,
+    "work": make_work,
     "work_groups": make_work_groups,
     "wrong": find_disagreements,
 }

@@ -1,22 +1,18 @@
-"""Phases and periods of a call site: lasting changes of its imbalance or of its last rank.
-
-Change points come from an optimal segmentation. It is implemented here, because importing the
-package ruptures takes half a second, longer than the computation.
-"""
+"""Phases and periods of a call site: lasting changes of its imbalance or of its last rank."""
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from mpiprof.causes.habits.period import Period, find_class_means, find_period, find_running_mean
+from mpiprof.causes.habits.segmentation import find_best_cut, segment_columns
+from mpiprof.causes.habits.significance import persistence_ratio
 from mpiprof.diagnosis.sampling import take_sample
-from mpiprof.diagnosis.significance import persistence_ratio
 from mpiprof.metrics.callsite_sums import most_frequent
-from mpiprof.metrics.instance_series import RUN_LENGTH
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int
 
@@ -24,22 +20,9 @@ BINS = 2048  # bounds the segmentation, which takes quadratic time at worst
 MIN_LENGTH = 4  # instances; a shorter stretch is an outlier
 MIN_RATIO = 1.25  # of neighbouring phases' imbalances, if the last ranks are equal
 MIN_SHARE = 0.3  # minimum change of a rank's share of being last between neighbouring phases
-MAX_PERIOD = 64
-MAX_PERIODIC_INSTANCES = 1 << 14  # number of instances in which a period is searched
-MIN_PERIODIC_SHARE = 0.2  # minimum share of the variance that a period explains
-MAX_PERIODIC_P = 1e-3  # maximum p-value of a period, corrected for all lengths
-NEAR_BEST = 0.8  # a shorter period wins if it explains this share of what the best explains
 MIN_SIGNAL_NOISE = 0.05  # minimum noise of the logarithm; changes below 5 % are irrelevant
 MIN_SHARE_NOISE = 0.35  # noise of the indicator that a rank is last, after the running median
 MAX_RANKS = 4  # number of most frequent last ranks for which this share is tracked
-
-
-@dataclass(frozen=True)
-class Period:
-    """Every length-th instance differs: number % length == offset."""
-
-    length: int
-    offset: int
 
 
 COLUMNS = (
@@ -112,74 +95,13 @@ def _make_row(
     }
 
 
-def find_period(signal: Float, number: Int) -> Period | None:
-    """Return the shortest period of a signal, or None; `number` is each value's instance number.
-
-    Method: for each n, an analysis of variance of the signal minus its running mean, over number %
-    n.
-    """
-    longest = min(MAX_PERIOD, len(signal) // 6, RUN_LENGTH // 3)
-    if longest < 2 or np.ptp(signal) == 0:
-        return None
-    trend = _running_mean(signal, 2 * longest + 1)
-    # A long signal is thinned to whole runs, which suffice to find a period of any length.
-    every = -(-len(signal) // MAX_PERIODIC_INSTANCES)
-    chosen = np.arange(len(signal)) // RUN_LENGTH % every == 0
-    residual, number = (signal - trend)[chosen], number[chosen]
-    explained = np.zeros(longest + 1)
-    for length in range(2, longest + 1):
-        explained[length] = _explained_share(residual, number % length, length, longest)
-    best = explained.max()
-    if best < MIN_PERIODIC_SHARE:
-        return None
-    length = int(np.flatnonzero(explained >= NEAR_BEST * best)[0])
-    means = _class_means(residual, number % length, length)
-    return Period(length, int(np.argmax(np.abs(means - np.median(means)))))
-
-
-def _running_mean(signal: Float, width: int) -> Float:
-    """Return the mean over an odd number of values around each; the ends are repeated."""
-    from scipy import ndimage
-
-    # Values near 0 lose fewer digits.
-    mean = ndimage.uniform_filter1d(signal - signal[0], width, mode="nearest")
-    return np.asarray(mean + signal[0])
-
-
-def _class_means(values: Float, class_of: Int, class_count: int) -> Float:
-    count = np.bincount(class_of, minlength=class_count)
-    return np.asarray(np.bincount(class_of, values, class_count) / np.maximum(count, 1))
-
-
-def _explained_share(residual: Float, class_of: Int, class_count: int, tests: int) -> float:
-    """Return the adjusted share of variance that the classes explain; 0 if not significant."""
-    residual = residual - residual.mean()
-    total = float((residual**2).sum())
-    count = np.bincount(class_of, minlength=class_count)
-    sums = np.bincount(class_of, residual, class_count)
-    within = max(total - float((sums**2 / np.maximum(count, 1)).sum()), 0.0)
-    degrees_of_freedom = len(residual) - class_count
-    if total <= 0 or degrees_of_freedom <= 0:
-        return 0.0
-    adjusted = 1 - (within / degrees_of_freedom) / (total / (len(residual) - 1))
-    if adjusted < NEAR_BEST * MIN_PERIODIC_SHARE:
-        return 0.0
-    if within > 0:
-        from scipy import special
-
-        ratio = ((total - within) / (class_count - 1)) / (within / degrees_of_freedom)
-        if special.fdtrc(class_count - 1, degrees_of_freedom, ratio) * tests > MAX_PERIODIC_P:
-            return 0.0
-    return adjusted
-
-
 def find_edges(signal: Float, number: Int, last: Int) -> tuple[Period | None, Int]:
     """Return the period of a signal, and the change points without its periodic component."""
     period = find_period(signal, number)
     if period is not None:
         class_of = number % period.length
-        trend = _running_mean(signal, 2 * period.length + 1)
-        means = _class_means(signal - trend, class_of, period.length)
+        trend = find_running_mean(signal, 2 * period.length + 1)
+        means = find_class_means(signal - trend, class_of, period.length)
         signal = np.asarray(signal - (means - np.median(means))[class_of])
     return period, find_change_points(signal, last)
 
@@ -236,52 +158,11 @@ def _estimate_noise(columns: Float) -> Float:
     return np.array([max(signal, MIN_SIGNAL_NOISE), *[MIN_SHARE_NOISE] * (columns.shape[1] - 1)])
 
 
-def segment_columns(columns: Float, penalty: float, shortest: int) -> Int:
-    """Return the rows at which new stretches begin in the best segmentation of rows x columns.
-
-    Minimises the squares about each stretch's mean plus a penalty per cut, over all segmentations
-    with stretches of at least `shortest` rows. Algorithm: optimal partitioning (Jackson et al.
-    2005), in quadratic time.
-    """
-    count, width = columns.shape
-    sums = np.zeros((count + 1, width))
-    np.cumsum(columns - columns.mean(0), axis=0, out=sums[1:])
-    # |S(t) - S(s)|^2 for all s is one matrix-vector product.
-    power = (sums**2).sum(1, keepdims=True)
-    left = np.hstack([-2 * sums, power, np.ones((count + 1, 1))])
-    right = np.hstack([sums, np.ones((count + 1, 1)), power])
-    inverse = 1 / np.arange(count + 1, 0, -1)  # inverse lengths, ending with length 1
-    best = np.full(count + 1, np.inf)  # cost of earlier rows, minus their sum of squares
-    best[0] = -penalty
-    origin = np.zeros(count + 1, np.int64)
-    for end in range(shortest, count + 1):
-        begins = end - shortest + 1
-        lengths = inverse[count + 1 - end : count + 1 - end + begins]
-        cost = best[:begins] - (left[:begins] @ right[end]) * lengths
-        origin[end] = at = int(cost.argmin())
-        best[end] = cost[at] + penalty
-    cuts = []
-    end = int(origin[count])
-    while end > 0:
-        cuts.append(end)
-        end = int(origin[end])
-    return np.array(cuts[::-1], np.int64)
-
-
 def _refine_edge(columns: Float, edge: int, width: int) -> int:
     """Return the row near an edge where a step fits best."""
     reach = max(MIN_LENGTH, 2 * width)
     low, high = max(edge - reach, 0), min(edge + reach, len(columns))
     return low + find_best_cut(columns[low:high])
-
-
-def find_best_cut(columns: Float) -> int:
-    """Return the row that best cuts the columns into two stretches of constant values."""
-    count = len(columns)
-    sums = np.cumsum(columns, axis=0)[:-1]
-    left_length = np.arange(1, count)[:, None]
-    gain = (sums**2 / left_length + (columns.sum(0) - sums) ** 2 / (count - left_length)).sum(1)
-    return 1 + int(np.argmax(gain))
 
 
 def _merge_phases(columns: Float, edges: list[int], lasting: Float) -> list[int]:

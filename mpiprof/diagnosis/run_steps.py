@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.diagnosis.delay_costs import Delays
+from mpiprof.account.delay_costs import Delays
 from mpiprof.metrics.coverage import first_recorded
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int

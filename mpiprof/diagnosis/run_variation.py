@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.significance import MAD_SCALE, neighbour_correlation, stretch_means
+from mpiprof.causes.habits.significance import MAD_SCALE, neighbour_correlation, stretch_means
 from mpiprof.trace.types import Float
 
 STRETCHES = 32

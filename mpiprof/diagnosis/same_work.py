@@ -1,12 +1,12 @@
-"""Patterns of work between two call sites, continued in the same work after other calls.
+"""Habits of work between two call sites, continued in the same work after other calls.
 
 The first repetitions of a loop may follow other calls than the rest:
 
     start ── work ── recv ── work ── recv ── work ── recv ── allreduce ── work ── recv
-         other pair      └─ pair with the pattern ─┘                 other pair
+         other pair      └─ pair with the habit ─┘                 other pair
 
-The late ranks of a pattern do the same work there: up to the same call. The other pairs may have
-few repetitions, in which no search would find a pattern. But the ranks and their usual delay are
+The late ranks of a habit do the same work there: up to the same call. The other pairs may have
+few repetitions, in which no search would find a habit. But the ranks and their usual delay are
 known, so only these are compared.
 """
 
@@ -17,13 +17,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from mpiprof.diagnosis.costliest_set import compute_gain
+from mpiprof.account.work_intervals import INSIDE
+from mpiprof.causes.habits.habit import Habit
+from mpiprof.causes.habits.rank_set import compute_gain
+from mpiprof.causes.habits.work_matrix import column_medians
 from mpiprof.diagnosis.delay_matrix import DelayMatrix
-from mpiprof.diagnosis.joined_patterns import FoundPattern
-from mpiprof.diagnosis.pattern import Pattern
+from mpiprof.diagnosis.habit_details import FoundHabit
 from mpiprof.diagnosis.repetition_matrix import Pair, RepetitionMatrix
-from mpiprof.diagnosis.work_intervals import INSIDE
-from mpiprof.diagnosis.work_matrix import column_medians
 from mpiprof.trace.types import Float, Int
 
 MAX_SAME_PAIRS = 4  # other pairs of call sites with the same work, for each pair
@@ -43,11 +43,11 @@ def list_same_work(pairs: Sequence[Pair], pair_ns: Mapping[Pair, float]) -> list
     return found
 
 
-def continue_patterns(
-    found: Sequence[FoundPattern], matrices: Sequence[RepetitionMatrix]
-) -> list[FoundPattern]:
-    """Return the patterns as they continue in other matrices of the same work."""
-    continued: list[FoundPattern] = []
+def continue_habits(
+    found: Sequence[FoundHabit], matrices: Sequence[RepetitionMatrix]
+) -> list[FoundHabit]:
+    """Return the habits as they continue in other matrices of the same work."""
+    continued: list[FoundHabit] = []
     known = {(id(matrix), one.cause, frozenset(one.ranks)) for matrix, one in found}
     for source, one in found:
         if not isinstance(source, RepetitionMatrix) or not _is_constant(one):
@@ -55,53 +55,53 @@ def continue_patterns(
         for matrix in matrices:
             is_known = (id(matrix), one.cause, frozenset(one.ranks)) in known
             if not is_known and matrix.pair[1] == source.pair[1]:
-                pattern = _continue_pattern(source, one, matrix)
-                continued += [] if pattern is None else [(matrix, pattern)]
+                habit = _continue_habit(source, one, matrix)
+                continued += [] if habit is None else [(matrix, habit)]
     return continued
 
 
-def _is_constant(pattern: Pattern) -> bool:
+def _is_constant(habit: Habit) -> bool:
     """Return whether ranks are late in consecutive repetitions."""
-    is_late = pattern.cause in ("rank", "node") and len(pattern.ranks) > 0
-    return is_late and not (pattern.each or pattern.grows or pattern.shift_ns is None)
+    is_late = habit.cause in ("rank", "node") and len(habit.ranks) > 0
+    return is_late and not (habit.each or habit.grows)
 
 
-def _continue_pattern(source: DelayMatrix, pattern: Pattern, matrix: DelayMatrix) -> Pattern | None:
-    """Return a pattern of one matrix in another one, None if its ranks are not late there."""
-    rows = np.searchsorted(matrix.ranks, pattern.ranks)
-    rows = rows[np.isin(pattern.ranks, matrix.ranks)]
+def _continue_habit(source: DelayMatrix, habit: Habit, matrix: DelayMatrix) -> Habit | None:
+    """Return a habit of one matrix in another one, None if its ranks are not late there."""
+    rows = np.searchsorted(matrix.ranks, habit.ranks)
+    rows = rows[np.isin(habit.ranks, matrix.ranks)]
     others = np.delete(matrix.work_ns, rows, 0)
-    if len(rows) < len(pattern.ranks) or not len(others):
+    if len(rows) < len(habit.ranks) or not len(others):
         return None
-    columns = _find_columns(source, pattern, matrix)
+    columns = _find_columns(source, habit, matrix)
     excess = np.nan_to_num(matrix.work_ns[rows] - column_medians(others))[:, columns]
-    is_late = excess.mean(0) >= MIN_LATE_SHARE * pattern.late_ns
+    is_late = excess.mean(0) >= MIN_LATE_SHARE * habit.late_ns
     if not is_late.sum() >= max(MIN_LATE_SHARE * len(columns), 1):
         return None
     columns, excess = columns[is_late], excess[:, is_late]
     shift = np.zeros_like(matrix.work_ns)
-    shift[np.ix_(rows, columns)] = np.clip(excess, 0.0, _find_usual_delays(source, pattern))
+    shift[np.ix_(rows, columns)] = np.clip(excess, 0.0, _find_usual_delays(source, habit))
     gain = compute_gain(matrix, matrix.work_ns, shift, matrix.compute_waiting(matrix.work_ns))
     if not gain > 0:
         return None
     fields = {"instances": columns, "gain_ns": gain, "shift_ns": shift}
-    return replace(pattern, levels=(), prerequisite=None, **fields)
+    return replace(habit, levels=(), prerequisite=None, **fields)
 
 
-def _find_columns(source: DelayMatrix, pattern: Pattern, matrix: DelayMatrix) -> Int:
-    """Return the columns of a matrix in the part of the run in which a pattern holds."""
+def _find_columns(source: DelayMatrix, habit: Habit, matrix: DelayMatrix) -> Int:
+    """Return the columns of a matrix in the part of the run in which a habit holds."""
     columns = np.arange(matrix.instance_count)
-    if len(pattern.instances) == source.instance_count:
+    if len(habit.instances) == source.instance_count:
         return columns
-    begins = source.columns.begin_ns[pattern.instances]
+    begins = source.columns.begin_ns[habit.instances]
     of_matrix = matrix.columns.begin_ns
     return np.flatnonzero((of_matrix >= begins.min()) & (of_matrix <= begins.max()))
 
 
-def _find_usual_delays(source: DelayMatrix, pattern: Pattern) -> Float:
-    """Return the maximum delay in ns that a pattern explains, as a column with each rank."""
-    if pattern.varies is not None or pattern.shift_ns is None:
-        return np.full((len(pattern.ranks), 1), np.inf)
-    rows = np.searchsorted(source.ranks, pattern.ranks)
-    shifts = pattern.shift_ns[rows][:, pattern.instances]
+def _find_usual_delays(source: DelayMatrix, habit: Habit) -> Float:
+    """Return the maximum delay in ns that a habit explains, as a column with each rank."""
+    if habit.varies is not None:
+        return np.full((len(habit.ranks), 1), np.inf)
+    rows = np.searchsorted(source.ranks, habit.ranks)
+    shifts = habit.shift_ns[rows][:, habit.instances]
     return np.asarray(np.median(shifts, 1, keepdims=True))

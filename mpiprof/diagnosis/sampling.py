@@ -10,9 +10,10 @@ that a walk reaches.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from threading import Lock
 
 import numpy as np
 import pandas as pd
@@ -51,14 +52,24 @@ class SamplePart:
 class Sample:
     """Sample of a call site.
 
-    walked: number of instances from which walks were tried. without: cost of a barrier, else None.
+    without: cost of a barrier, else None.
+    find_walks: returns walks along the chain of lateness, and the number of their starts.
     """
 
     series: pd.DataFrame
     parts: list[SamplePart]
-    walks: list[Walk]
-    walked: int
     without: BarrierWhatIf | None
+    find_walks: Callable[[], tuple[list[Walk], int]]
+
+    @property
+    def walks(self) -> list[Walk]:
+        """Return walks along the chain of lateness."""
+        return self.find_walks()[0]
+
+    @property
+    def walked(self) -> int:
+        """Return the number of instances from which walks were tried."""
+        return self.find_walks()[1]
 
 
 def find_hot_callsites(trace: Trace) -> list[int]:
@@ -95,7 +106,7 @@ def take_samples(trace: Trace, callsites: Sequence[int]) -> dict[int, Sample]:
     for number, block in enumerate(trace.dataset.blocks):
         matched = {callsite: int(of[number]) for callsite, of in counts.items()}
         collector.add_block(block, matched, reader)
-    return collector.make_samples()  # may read further blocks
+    return collector.make_samples()
 
 
 def _counts_by_block(trace: Trace, callsites: Sequence[int]) -> dict[int, Int] | None:
@@ -113,6 +124,7 @@ class _Collector:
 
     def __init__(self, trace: Trace, callsites: Sequence[int]) -> None:
         self.least = trace.clock_error_ns
+        self._following, self._is_short = Lock(), True
         table = trace.callsites
         self.makers = {
             callsite: _SampleMaker(
@@ -181,18 +193,25 @@ class _Collector:
         self._store_batch(UnreadBatch(communicator, size * block.instances, sequences, read))
 
     def make_samples(self) -> dict[int, Sample]:
-        """Return all samples."""
-        self._follow()
+        """Return all samples; walks of a short trace, which retain it, are followed on demand."""
+        if not self._is_short:
+            self._follow()
+        find_walks = self._find_walks if self._is_short else _SampleMaker.list_walks
         return {
             callsite: Sample(
                 maker.series.make_table(self.measure.algorithms),
                 join_parts(maker.parts),
-                maker.walks,
-                maker.walked,
                 self.barriers.get(callsite),
+                partial(find_walks, maker),
             )
             for callsite, maker in self.makers.items()
         }
+
+    def _find_walks(self, maker: _SampleMaker) -> tuple[list[Walk], int]:
+        """Follow pending walks, and return the walks of a call site and their number of starts."""
+        with self._following:
+            self._follow()
+        return maker.list_walks()
 
     def _needs_any(self, callsite: int, count: int, size: int) -> bool:
         """Return whether any of the next `count` instances, called by `size` ranks, are needed."""
@@ -249,6 +268,7 @@ class _Collector:
     def _store_batch(self, batch_data: BatchData | UnreadBatch) -> None:
         self.context.add(batch_data)
         if self.context.size >= GENERATION_CALLS:
+            self._is_short = False
             self._follow()
 
     def _follow(self) -> None:
@@ -299,6 +319,10 @@ class _SampleMaker:
             if delay_walk is not None:
                 self.walks.append(delay_walk)
         self.starts = []
+
+    def list_walks(self) -> tuple[list[Walk], int]:
+        """Return the walks, and the number of instances from which walks were tried."""
+        return self.walks, self.walked
 
 
 def join_parts(parts: Sequence[SamplePart]) -> list[SamplePart]:

@@ -1,6 +1,6 @@
 """Matrices of the work of all ranks in the steps of a run, from sums over the windows of the run.
 
-The search for patterns needs the steps of the whole run. Their sums are small where the waits and
+The search for habits needs the steps of the whole run. Their sums are small where the waits and
 intervals of the run are not, so each window of a large run adds up the cells of its own steps.
 """
 

@@ -54,7 +54,7 @@ def make_verdict(trace: Trace, findings: Sequence[Finding]) -> Verdict:
         beside = next((one for one in costlier if one.certainty < MIN_CERTAINTY), None)
     cause = worst.cause if worst else "none"
     others = tuple(
-        one for one in findings if one is not worst and one is not beside and "work" in one.evidence
+        one for one in findings if one is not worst and one is not beside and one.is_delay
     )
     costly = sum(one.share for one in others) >= NEGLIGIBLE_SHARE
     others = others if worst is not None and costly else ()

@@ -6,6 +6,7 @@
     site S = balanced     the work of each rank before its n-th call at S in a step becomes the mean
                           of the ranks that make this call
     network = ideal       calls take no time beyond waiting for other ranks (POP's ideal network)
+    finding N = removed   the run lacks the time whose saving the report's n-th finding states
 
 A step ends when all ranks meet in a collective. In runs without such steps, the n-th intervals of
 the ranks are compared. Several changes apply one after the other. The run is then replayed
@@ -21,23 +22,28 @@ from functools import partial
 
 import numpy as np
 
-from mpiprof.diagnosis.delay_costs import Delays
+from mpiprof.account.delay_costs import Delays
+from mpiprof.account.work_intervals import NOWHERE
+from mpiprof.causes.removal import Removal, add_removals, join_removals, replay_without
 from mpiprof.diagnosis.run_steps import Steps
 from mpiprof.diagnosis.work_groups import WorkGroups, count_up
-from mpiprof.diagnosis.work_intervals import NOWHERE
 from mpiprof.errors import UsageError
 from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.message_waits import RECORDED_NS
 from mpiprof.metrics.recorded_calls import read_recorded_calls
 from mpiprof.trace.sites import describe_sites, format_site, matches_pattern
+from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
 
-Removals = tuple[Int, Int, Float]  # rank, time, and time that it no longer takes
-FORMS = '"rank 3 = median", "node n07 = median", "site md.py:93 = balanced" or "network = ideal"'
+FORMS = (
+    '"rank 3 = median", "node n07 = median", "site md.py:93 = balanced", "network = ideal" or '
+    '"finding 1 = removed"'
+)
 CHANGE_OF_TARGET = {"rank": "median", "node": "median", "site": "balanced", "network": "ideal"}
-PATTERN = re.compile(r"(rank|node|site|network)\b\s*(.*?)\s*=\s*(\w+)", re.DOTALL)
+CHANGE_OF_TARGET["finding"] = "removed"
+PATTERN = re.compile(r"(rank|node|site|network|finding)\b\s*(.*?)\s*=\s*(\w+)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -88,46 +94,40 @@ def predict_run(trace: Trace, changes: Sequence[Change]) -> Prediction:
     """Return the run time with some changes; raises UsageError for unknown ranks, nodes, sites."""
     if trace.record == "summary":
         raise UsageError("--what-if: a summary has no calls to replay: record events")
-    if fits_in_memory(trace):
-        removed = [remove_time(trace, changes)]
-    else:
-        removed = trace.derive("in_windows")(partial(remove_time, changes=changes))
+    of_findings = [_find_removal(trace, of) for of in changes if of.target == "finding"]
+    others = [change for change in changes if change.target != "finding"]
+    remove = partial(remove_time, changes=others, of_findings=join_removals(of_findings))
+    removed = [remove(trace)] if fits_in_memory(trace) else trace.derive("in_windows")(remove)
     run_ns, saved = float(trace.run_ns), sum(of.saved_ns for of in removed)
     work, calls = (np.sum(of, 0) for of in ([r.work for r in removed], [r.calls for r in removed]))
     return Prediction(tuple(changes), run_ns, run_ns - saved, work, calls)
 
 
-def remove_time(trace: Trace, changes: Sequence[Change]) -> RemovedTime:
-    """Return the time that some changes remove from a run or a window of it.
+def remove_time(trace: Trace, changes: Sequence[Change], of_findings: Removal) -> RemovedTime:
+    """Return the time that changes and findings remove from a run or a window of it.
 
     A window begins when all ranks meet. They are equally early there, so the run ends earlier by
     the sum over its windows.
     """
     delays: Delays = trace.derive("delays_found")
-    work, nothing = _Work(trace, delays), np.zeros(0, np.int64)
-    transfers: Removals = nothing, nothing, np.zeros(0)
-    added: list[Removals] = []
+    work, transfers = _Work(trace, delays), Removal.nothing()
+    of_work: list[Removal] = []
+    if isinstance(trace, TraceWindow):
+        is_before_end = of_findings.time_ns <= trace.end_ns
+        of_findings = of_findings.take((of_findings.time_ns > trace.begin_ns) & is_before_end)
     for change in changes:
         if change.target == "network":
             transfers = _find_transfers(trace, delays)
         elif change.target == "site":
-            added.append(work.balance(_find_sites(trace, change)))
+            of_work.append(work.balance(_find_sites(trace, change)))
         else:
             work.limit(_find_ranks(trace, change))
-    replay = trace.derive("replay")
-    added.append((delays.intervals.rank, replay.find_ends(delays.intervals), work.removed))
-    rank, time, removed = _join(added)
-    saved = replay.find_saved_time(trace, *_join([(rank, time, removed), transfers]))
-    of_work, of_calls = (
-        np.bincount(of, ns, trace.ranks).astype(np.float64)
-        for of, ns in ((rank, removed), (transfers[0], transfers[2]))
-    )
-    return RemovedTime(saved, of_work, of_calls)
-
-
-def _join(removals: Sequence[Removals]) -> Removals:
-    rank, time, removed = (np.concatenate(column) for column in zip(*removals, strict=True))
-    return rank, time, removed
+    ends = trace.derive("replay").find_ends(delays.intervals)
+    limited = Removal(delays.intervals.rank, ends, work.removed).take(work.removed != 0)
+    of_work.append(join_removals([limited, of_findings]))
+    saving = replay_without(trace, add_removals([*of_work, transfers]))
+    work_ns, calls_ns = (of.sum_by_rank(trace.ranks) for of in (add_removals(of_work), transfers))
+    return RemovedTime(saving.run_ns, work_ns, calls_ns)
 
 
 class _Work:
@@ -151,11 +151,10 @@ class _Work:
         mine = chosen[self.intervals.rank]
         self.length, _ = groups.limit(self.length, mine, ~chosen)
 
-    def balance(self, sites: Int) -> Removals:
+    def balance(self, sites: Int) -> Removal:
         """Let all ranks work equally long before their n-th call at some sites in each step.
 
-        Shortens intervals, and returns the removals of ranks that work longer: rank, time, time
-        removed (negative).
+        Shortens intervals, and returns the removal of negative time of ranks that work longer.
         """
         interval, rank, time = self._find_work_before(sites)
         step = np.zeros(len(rank), np.int64) if self.steps is None else self.steps.find(time)
@@ -165,7 +164,7 @@ class _Work:
         mean = (np.bincount(group, length) / np.maximum(np.bincount(group), 1))[group]
         self.length[interval[length > mean]] = mean[length > mean]
         more = length < mean
-        return rank[more], time[more], (length - mean)[more]
+        return Removal(rank[more], time[more], (length - mean)[more])
 
     def _find_work_before(self, sites: Int) -> tuple[Int, Int, Int]:
         """Return the interval before each call at some sites (-1 if it is short), rank and time."""
@@ -184,8 +183,8 @@ class _Work:
         return interval[~same], rank[~same], time[~same]
 
 
-def _find_transfers(trace: Trace, delays: Delays) -> Removals:
-    """Return the time in logged calls without waits as removals: rank, time, time removed."""
+def _find_transfers(trace: Trace, delays: Delays) -> Removal:
+    """Return the removal of the time in logged calls without waits."""
     rank, enter, exit_, _ = read_recorded_calls(trace)
     waits = delays.waits
     stride = int(exit_.max(initial=0)) + 1
@@ -196,7 +195,7 @@ def _find_transfers(trace: Trace, delays: Delays) -> Removals:
     known = at >= 0
     wait = np.where(known, waits.end_ns - waits.begin_ns, 0)
     waited = np.bincount(order[at[known]], wait[known], len(rank))
-    return rank, exit_, np.maximum(exit_ - enter - waited, 0.0)
+    return Removal(rank, exit_, np.maximum(exit_ - enter - waited, 0.0))
 
 
 def _find_ranks(trace: Trace, change: Change) -> Bool:
@@ -218,6 +217,17 @@ def _find_ranks(trace: Trace, change: Change) -> Bool:
     if chosen.all():
         raise UsageError(f'--what-if "{change}": all ranks are on this node: name ranks')
     return chosen
+
+
+def _find_removal(trace: Trace, change: Change) -> Removal:
+    """Return the removal of a finding; raises UsageError if there is none."""
+    findings = trace.findings()
+    numbers = [str(number) for number, of in enumerate(findings, 1) if of.removal is not None]
+    if change.name not in numbers:
+        fact = f'--what-if "{change}": no such finding with a time that can be removed'
+        raise UsageError(f"{fact}: such findings are {', '.join(numbers) or 'missing'}")
+    removal: Removal = findings[int(change.name) - 1].removal
+    return removal
 
 
 def _find_sites(trace: Trace, change: Change) -> Int:

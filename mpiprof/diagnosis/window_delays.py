@@ -7,18 +7,16 @@ the workers of a data set can analyse them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import pandas as pd
 
+from mpiprof.account.delay_costs import DELAY_SUMS, make_delay_table
 from mpiprof.diagnosis.blamed_work import find_blamed_work
 from mpiprof.diagnosis.chosen_waits import choose_window_waits
-from mpiprof.diagnosis.delay_costs import DELAY_SUMS, make_delay_table
-from mpiprof.diagnosis.delay_summary import WindowSummary, join_shared_processors, summarise_waits
+from mpiprof.diagnosis.delay_summary import WindowSummary, summarise_waits
 from mpiprof.diagnosis.finding import Finding
-from mpiprof.diagnosis.shared_processors import find_shared_processors
 from mpiprof.diagnosis.window_map import Derived, map_windows
 from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.instance_rows import CallsiteKey
@@ -68,17 +66,6 @@ def make_run_blamed_work(trace: Trace) -> pd.DataFrame:
     tables = trace.derive("in_windows")(partial(_blame_work, findings=findings))
     work: pd.DataFrame = pd.concat(tables).sort_values("begin_ns", kind="stable", ignore_index=True)
     return work
-
-
-def find_run_shared_processors(trace: Trace) -> dict[str, Any] | None:
-    """Return the fields of the SharedProcessors of a run, or None."""
-    if fits_in_memory(trace):
-        processes = trace.tables.processes
-        affinity = {rank: process["processors"] for rank, process in processes.items()}
-        shared = find_shared_processors(trace.intervals, trace.node_ids, affinity)
-        return None if shared is None else asdict(shared)
-    windows: list[WindowDelays] = trace.derive("window_delays")
-    return join_shared_processors([of.summary.sums.shared_processors for of in windows])
 
 
 def join_window_waits(trace: Trace) -> pd.DataFrame:

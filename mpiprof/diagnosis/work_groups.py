@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from mpiprof.diagnosis.delay_costs import Delays
-from mpiprof.diagnosis.delay_graph import Intervals
+from mpiprof.account.delay_costs import Delays
+from mpiprof.account.delay_graph import Intervals
+from mpiprof.account.work_intervals import NOWHERE, UNRECORDED
 from mpiprof.diagnosis.run_steps import Steps
-from mpiprof.diagnosis.work_intervals import NOWHERE, UNRECORDED
+from mpiprof.metrics.group_order import count_members, select_values
 from mpiprof.metrics.recorded_calls import read_recorded_calls
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
@@ -89,13 +90,11 @@ def _medians_with_zeros(group: Int, values: Float, counts: Int) -> Float:
 
     counts: number of values of each group, of which absent ones are 0.
     """
-    present = np.bincount(group, minlength=len(counts))
-    ordered = np.append(values[np.lexsort((values, group))], 0.0)
-    begin = np.cumsum(present) - present
+    present = count_members(group, len(counts))
     counts = np.maximum(counts, present)
-    absent, total = counts - present, np.zeros(len(counts))
-    for middle in ((counts - 1) // 2, counts // 2):
-        at = middle - absent
-        inside = (at >= 0) & (at < present)
-        total += np.where(inside, ordered[np.where(inside, begin + at, 0)], 0.0)
-    return total / 2
+    absent = counts - present
+    lower, upper = (
+        select_values(group, values, middle - absent, present)
+        for middle in ((counts - 1) // 2, counts // 2)
+    )
+    return (lower + upper) / 2

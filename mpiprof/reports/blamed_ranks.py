@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mpiprof.diagnosis.evidence import HabitEvidence
 from mpiprof.diagnosis.finding import Finding
 from mpiprof.interface.format_units import format_ranks
 
@@ -16,8 +17,8 @@ def name_ranks(finding: Finding) -> str:
     ranks = format_ranks(finding.ranks)
     if finding.cause != "moving":
         return ranks
-    is_all = finding.evidence.get("all_ranks")
-    if finding.evidence.get("speed"):
+    is_all = finding.habit.all_ranks
+    if finding.habit.speed:
         return MOVING_GROUP if is_all else ranks
     return EACH_IN_TURN if is_all else f"{ranks} in turn"
 
@@ -29,4 +30,5 @@ def takes_plural(finding: Finding) -> bool:
 
 def accented_ranks(finding: Finding) -> tuple[int, ...]:
     """Return the ranks that a picture accents: none if the delay moves through all ranks."""
-    return () if finding.evidence.get("all_ranks") else tuple(finding.ranks)
+    is_all = isinstance(finding.evidence, HabitEvidence) and finding.evidence.all_ranks
+    return () if is_all else finding.ranks

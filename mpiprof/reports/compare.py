@@ -15,6 +15,7 @@ from mpiprof.diagnosis.compare_verdict import (
     judge_difference,
     recommend_repetitions,
 )
+from mpiprof.diagnosis.place_changes import PlaceChange, compare_places
 from mpiprof.errors import UsageError
 from mpiprof.interface.format_units import format_change, format_count, format_time
 from mpiprof.metrics.columns import find
@@ -23,6 +24,7 @@ from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.comparability import drop_changes, incomparable_sentence
 from mpiprof.reports.compare_sentences import verdict_paragraphs as in_words
 from mpiprof.reports.json import locations_of, plain_number, totals_as_data
+from mpiprof.reports.place_sentences import places_as_data
 from mpiprof.reports.table import Column, render
 from mpiprof.reports.text import coverage_time, format_percent
 from mpiprof.trace import Trace
@@ -107,12 +109,25 @@ def comparison_data(
                     {"operation": c.row["operation"], "sites": locations_of(c.row["sites"])}
                     for c in difference.changed
                 ],
+                "places": places_as_data(compare_places_of(traces, to, number, verdicts)),
             }
             for number, (difference, paragraphs) in verdicts.items()
         ],
         "traces": [json.run_as_data(trace) for trace in [*traces, *to]],
         "callsites": comparison_rows(table[table["other"].isin(list_comparable(verdicts))]),
     }
+
+
+def compare_places_of(
+    traces: Sequence[Trace],
+    to: Sequence[Trace],
+    number: int,
+    verdicts: dict[int, tuple[Difference, list[str]]],
+) -> list[PlaceChange]:
+    """Return the changes of the places in another trace, empty if it cannot be compared."""
+    if number not in list_comparable(verdicts):
+        return []
+    return compare_places(*((traces, to) if to else (traces[:1], traces[number : number + 1])))
 
 
 def list_comparable(verdicts: dict[int, tuple[Difference, list[str]]]) -> list[int]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from mpiprof.diagnosis.compare import MIN_RUNS, MIN_STRETCHES
 from mpiprof.diagnosis.compare_verdict import ChangedCallsite, Difference, recommend_repetitions
+from mpiprof.diagnosis.place_changes import compare_places
 from mpiprof.diagnosis.run_time_change import RunTimeChange, list_unended, measure_run_times
 from mpiprof.diagnosis.run_variation import MAX_REPETITIONS
 from mpiprof.interface.format_units import (
@@ -20,6 +21,7 @@ from mpiprof.interface.shell_hints import quote_word, switch_value
 from mpiprof.metrics.coverage import Coverage
 from mpiprof.reports.comparability import incomparable_sentence
 from mpiprof.reports.phrases import share_in_words
+from mpiprof.reports.place_sentences import advise_place, place_sentences
 from mpiprof.reports.sentences import advise, problem_clause
 from mpiprof.reports.site_labels import routine_at, site_pattern
 from mpiprof.reports.text import coverage_time
@@ -35,6 +37,8 @@ def verdict_paragraphs(
     runs: int = 1,
     name: str = "B",
     before: Sequence[Trace] = (),
+    *,
+    with_places: bool = True,
 ) -> list[str]:
     """Return the verdict in paragraphs: the change, its location, its certainty and the advice.
 
@@ -47,6 +51,8 @@ def verdict_paragraphs(
     lines = [run_time_sentence(before, other, name)] if before else []
     if uneven := _uneven_losses([*before, *other]):
         return [*lines, uneven]
+    places = compare_places(before, other) if with_places else []
+    lines += place_sentences(places, name)
     lines.append(_change_sentence(difference, name))
     lines += _location_sentence(difference, name)
     lines.append(sums or _certainty_sentence(difference, runs, len(other)))
@@ -55,11 +61,15 @@ def verdict_paragraphs(
     reasons = {None if coverage is None else coverage.reason for coverage in coverages}
     # If the traces lack different parts of their runs, these parts may be slower.
     change = measure_run_times(before, other) if before else None
-    if change and change.is_certain and _contradicts(difference, change):
+    contradicts = change and change.is_certain and _contradicts(difference, change)
+    advice = advise_place(places, name) if contradicts or difference.outcome == "same" else ""
+    if advice:
+        lines.append(advice)
+    elif change and contradicts:
         word = "slower" if change.change_ns > 0 else "faster"
         how = "do not differ" if difference.outcome == "same" else f"are {difference.outcome}"
-        advice = "look at the computing and the messages before them"
-        lines.append(f"The run is {word}, but its collectives {how}: {advice}.")
+        look = "look at the computing and the messages before them"
+        lines.append(f"The run is {word}, but its collectives {how}: {look}.")
     elif not (len(reasons) > 1 and difference.outcome == "faster"):
         lines.append(_advice_sentence(difference, other, runs, name, bool(sums)))
     return [line for line in lines if line]

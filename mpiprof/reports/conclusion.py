@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
+from mpiprof.causes.oversubscription import Oversubscription
+from mpiprof.causes.single_event import SingleEvent
 from mpiprof.diagnosis.call_free_stretch import find_call_free_stretch
 from mpiprof.diagnosis.delay_reasons import PROCESSOR_REASONS
+from mpiprof.diagnosis.evidence import RestEvidence
 from mpiprof.diagnosis.finding import MIN_CERTAINTY, NEGLIGIBLE_SHARE, Finding
 from mpiprof.diagnosis.tuning_refusal import is_tunable
 from mpiprof.diagnosis.verdict import Verdict
@@ -16,14 +20,8 @@ from mpiprof.interface.format_units import format_share, format_time, lower_firs
 from mpiprof.metrics.message_callsite_sums import find_located_waits
 from mpiprof.metrics.run_times import lacks_complete_instances
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, base_operation
-from mpiprof.reports.delay_sentences import (
-    main_reason,
-    reason_sentence,
-    saving_sentence,
-    sharing_sentence,
-)
+from mpiprof.reports.delay_sentences import main_reason, reason_sentence, saving_sentence
 from mpiprof.reports.phrases import share_bounds, share_in_words
-from mpiprof.reports.polling import polling_sentences
 from mpiprof.reports.processor_facts import overload_sentence
 from mpiprof.reports.sentences import advise, finding_text, problem_clause, problem_sentence
 from mpiprof.reports.site_labels import format_callsite
@@ -44,34 +42,43 @@ LOAD_CAUSES = ("rank", "early", "gradient", "periodic", "moving", "node")
 NOTABLE_SHARE = 0.1  # of all ranks' time; calls that take more without waiting are reported
 
 
+@dataclass(frozen=True)
+class Line:
+    """A line of the verdict, and the finding that it states, None if it states no single one."""
+
+    text: str
+    finding: Finding | None = None
+
+
 def verdict_lines(trace: Trace, verdict: Verdict) -> list[str]:
-    """Return the verdict in lines: the loss, its cause, the advice, other causes and facts.
+    """Return the verdict in lines: the loss, its cause, the advice, other causes and facts."""
+    return [line.text for line in state_findings(trace, verdict)]
+
+
+def state_findings(trace: Trace, verdict: Verdict) -> list[Line]:
+    """Return the lines of the verdict with the finding that each states.
 
     If the calls themselves take longer than the waiting, the last line also reports them.
     """
     call_sentence = _call_time_sentence(trace, verdict)
     lines = _waiting_lines(trace, verdict, is_tunable=TUNE_ADVICE in call_sentence)
     if call_sentence:
-        idle = lines[-1].startswith(NO_FINDING)
-        lines[-1] = f"{'No waiting stands out.' if idle else lines[-1]} {call_sentence}"
-    return [*lines, *_fact_lines(trace, verdict)]
+        last = lines[-1]
+        idle = last.text.startswith(NO_FINDING)
+        text = f"{'No waiting stands out.' if idle else last.text} {call_sentence}"
+        lines[-1] = replace(last, text=text)
+    return [*lines, *map(Line, _fact_lines(trace, verdict))]
 
 
 def _fact_lines(trace: Trace, verdict: Verdict) -> Iterator[str]:
     """Yield facts on the whole run that no sentence on a finding contains."""
-    yield from stalled_sentences(trace)
-    yield from polling_sentences(trace)
+    facts = [finding.fact for finding in _list_findings(verdict)]
+    yield from stalled_sentences(trace, [of for of in facts if isinstance(of, SingleEvent)])
     unknown = unknown_waiting_sentence(trace) if verdict.worst is not None else ""
     if unknown:
         yield unknown
-    named = (verdict.worst, verdict.beside)
-    is_named = any(one and one.evidence.get("shared_processors") for one in named)
-    shared = None
-    if trace.record != "summary" and not is_named:
-        shared = trace.derive("shared_processors")
-    if shared is not None:
-        yield sharing_sentence(shared)
-    elif not is_named and (overload := overload_sentence(trace)):
+    is_shared = any(isinstance(of, Oversubscription) and of.processors for of in facts)
+    if not is_shared and (overload := overload_sentence(trace)):
         yield overload
     stretch = find_call_free_stretch(trace)
     if stretch is not None:
@@ -80,10 +87,10 @@ def _fact_lines(trace: Trace, verdict: Verdict) -> Iterator[str]:
         yield f"No rank calls MPI from {begin} to {end} ({share} of the run)."
 
 
-def _waiting_lines(trace: Trace, verdict: Verdict, *, is_tunable: bool) -> list[str]:
+def _waiting_lines(trace: Trace, verdict: Verdict, *, is_tunable: bool) -> list[Line]:
     """Return the lines on the waiting; is_tunable: another sentence recommends `tune`."""
     if lacks_complete_instances(trace) and not len(find_located_waits(trace)):
-        return [_unknown_waiting_sentence(trace, verdict)]
+        return [Line(_unknown_waiting_sentence(trace, verdict))]
     ends = share_bounds(trace, trace.run_times.total_wait)
     amount = format_share(verdict.waiting) + (f" ({ends})" if ends else "")
     is_waiting = waiting_verb(trace)
@@ -92,19 +99,20 @@ def _waiting_lines(trace: Trace, verdict: Verdict, *, is_tunable: bool) -> list[
         part = lower_first(share_in_words(verdict.waiting_for_messages / verdict.waiting))
         first = f"{amount} of all ranks' time {is_waiting}, {part} of it {name_waits(trace)}."
     if trace.record == "summary" and verdict.waiting >= NEGLIGIBLE_SHARE:
-        return [first, *_summary_lines(trace, verdict)]
+        return [Line(text) for text in (first, *_summary_lines(trace, verdict))]
     if verdict.worst is None:
         call_share = format_share(verdict.collective_without_waiting)
         nothing = f"{NO_FINDING}; the collectives themselves take {call_share} of the time."
-        return [first, unknown_waiting_sentence(trace) or nothing]
+        return [Line(first), Line(unknown_waiting_sentence(trace) or nothing)]
     problem, do = _problem_sentence(trace, verdict, verdict.worst), advise(trace, verdict.worst)
-    algorithm_sentence = "" if is_tunable else _algorithm_sentence(trace, verdict)
-    others = [of for of in [_others_sentence(trace, verdict)] if of]
+    do += "" if is_tunable else _algorithm_sentence(trace, verdict)
+    other = verdict.others[0] if len(verdict.others) == 1 else None
+    others = [Line(of, other) for of in [_others_sentence(trace, verdict)] if of]
     if verdict.beside is None:
-        return [first, problem, do + algorithm_sentence, *others]
+        return [Line(first), Line(problem, verdict.worst), Line(do), *others]
     beside = _problem_sentence(trace, verdict, verdict.beside)
-    rest = f"{beside} {advise(trace, verdict.beside)}"
-    return [first, f"{problem} {do}{algorithm_sentence}", *others, rest]
+    rest = Line(f"{beside} {advise(trace, verdict.beside)}", verdict.beside)
+    return [Line(first), Line(f"{problem} {do}", verdict.worst), *others, rest]
 
 
 def _call_time_sentence(trace: Trace, verdict: Verdict) -> str:
@@ -118,7 +126,8 @@ def _call_time_sentence(trace: Trace, verdict: Verdict) -> str:
     # Any part of the time may be waiting if no instance is complete.
     table = trace.callsites[is_communication & (trace.callsites["complete_instances"] > 0)]
     busy = (table["total_elapsed_ns"] - table["total_wait_ns"]).clip(lower=0)
-    call_share = float(busy.sum()) / max(float(trace.process_time_ns), 1.0)
+    of_events = sum(one.evidence.calls_ns for one in _list_findings(verdict))
+    call_share = (float(busy.sum()) - of_events) / max(float(trace.process_time_ns), 1.0)
     if call_share < max(verdict.waiting, NOTABLE_SHARE):
         return ""
     worst: Any = busy.idxmax()
@@ -136,6 +145,11 @@ def _call_time_sentence(trace: Trace, verdict: Verdict) -> str:
     return f"The collectives themselves take {amount}, {site}{do}."
 
 
+def _list_findings(verdict: Verdict) -> list[Finding]:
+    named = verdict.worst, verdict.beside, *verdict.others
+    return [finding for finding in named if finding is not None]
+
+
 def _unknown_waiting_sentence(trace: Trace, verdict: Verdict) -> str:
     """Return a sentence that waiting is unknown because calls lack ranks; unknown is not zero."""
     why = "" if trace.record == "summary" else ": no call was recorded of all its ranks"
@@ -147,12 +161,16 @@ def _problem_sentence(trace: Trace, verdict: Verdict, finding: Finding) -> str:
     """Return the problem, its share of the waiting, and its certainty."""
     if finding.cause in ("algorithm", "barrier"):
         return problem_sentence(trace, finding)
-    share = share_in_words(finding.share / verdict.waiting if verdict.waiting > 0 else 0.0)
+    if finding.waiting_ns < finding.cost_ns / 2:
+        return f"{problem_clause(trace, finding)}. {saving_sentence(trace, finding)}"
+    waiting_share = finding.share * finding.waiting_ns / max(finding.cost_ns, 1)
+    share = share_in_words(waiting_share / verdict.waiting if verdict.waiting > 0 else 0.0)
     sure = ""
     if verdict.beside is not None and finding is verdict.worst:
         sure = " has a sure cause"
     elif finding.certainty < MIN_CERTAINTY:
-        sure = " came about once" if finding.evidence["instances"] == 1 else " has no sure cause"
+        is_once = isinstance(finding.evidence, RestEvidence) and finding.evidence.instances == 1
+        sure = " came about once" if is_once else " has no sure cause"
     problem = f"{share} of it{sure}: {lower_first(problem_clause(trace, finding))}."
     parts = problem, reason_sentence(trace, finding), saving_sentence(trace, finding)
     return " ".join(part for part in parts if part)

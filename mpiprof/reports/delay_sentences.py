@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
 
 from mpiprof.diagnosis import delay_reasons as reasons
+from mpiprof.diagnosis.evidence import HabitEvidence, RestEvidence, WorkLocation
 from mpiprof.diagnosis.finding import MIN_CERTAINTY, Finding
 from mpiprof.interface.format_units import (
     capitalise,
@@ -25,9 +25,8 @@ from mpiprof.reports.delay_steps import (
     steps_clause,
 )
 from mpiprof.reports.savings import divide_saving
-from mpiprof.reports.site_labels import format_callsite, format_site, format_wait_site
+from mpiprof.reports.site_labels import format_callsite, format_wait_site
 from mpiprof.trace import Trace
-from mpiprof.trace.sites import locate_label
 
 MAIN_SHARE = 0.5  # share of a delay's cost at one pair of call sites, from which it is named
 WHOLE_SHARE = 0.95
@@ -56,16 +55,12 @@ MISSING = {
 }
 
 
-def is_delay(finding: Finding) -> bool:
-    """Return whether a finding comes from delays (diagnosis/delay_findings.py)."""
-    return "work" in finding.evidence
-
-
 def delay_clause(trace: Trace, finding: Finding) -> str:
     """Return who works longer, when and where, as a clause."""
     if finding.cause in ("noise", "early"):
-        callsite = finding.evidence["mainly_at"]
-        most = "; most of it is" if finding.cause == "noise" else ", most"
+        is_rest = finding.cause == "noise"
+        callsite = finding.rest.mainly_at if is_rest else finding.habit.mainly_at
+        most = "; most of it is" if is_rest else ", most"
         place = "" if callsite is None else f"{most} at {format_wait_site(trace, callsite)}"
         return f"{CLAUSES[finding.cause](finding)}{place}"
     if not finding.ranks and finding.cause not in ("noise", "gradient", "moving"):
@@ -75,46 +70,46 @@ def delay_clause(trace: Trace, finding: Finding) -> str:
 
 def _noise_clause(finding: Finding) -> str:
     # This finding may come before the others, if it costs far more.
-    besides = " that other findings do not explain" if finding.evidence["besides"] else ""
-    missing = finding.evidence["missing"]
+    besides = " that other findings do not explain" if finding.rest.besides else ""
+    missing = finding.rest.missing
     if missing is not None:
         return f"the records do not show the cause of the waiting{besides}: {MISSING[missing]}"
-    if omitted := finding.evidence["omitted"]:
-        places = join_texts([_format_place(location) for location in omitted], "and")
+    if omitted := finding.rest.omitted:
+        places = join_texts([str(place) for place in omitted], "and")
         too_many = f"the work {places} has too many intervals to be compared"
         return f"the cause of the waiting{besides} is not known, because {too_many}"
-    if finding.evidence["instances"] == 1:
+    if finding.rest.instances == 1:
         return f"no single rank causes the waiting{besides}"
-    if often := finding.evidence["common_last"]:
+    if often := finding.rest.common_last:
         steps = f"{format_count(often['count'])} {often['unit']}s"
         return f"one rank works longest more often than the others, which may be chance in {steps}"
     return f"no rank consistently causes the waiting{besides}"
 
 
 def _gradient_clause(finding: Finding) -> str:
-    evidence, ranks = finding.evidence, format_ranks(finding.ranks)
-    most = f"up to {_format_late(finding)} per {evidence['unit']} at {ranks}"
-    steps = steps_clause(finding) if evidence["spans"] else ""
-    return f"work grows along the ranks{_location_clause(evidence)}, {most}{steps}"
+    evidence, ranks = finding.habit, format_ranks(finding.ranks)
+    most = f"up to {_format_late(finding)} per {evidence.unit} at {ranks}"
+    steps = steps_clause(finding) if evidence.spans else ""
+    return f"work grows along the ranks{_location_clause(finding)}, {most}{steps}"
 
 
 def _moving_clause(finding: Finding) -> str:
     """Return how a delay moves from rank to rank."""
-    evidence, unit = finding.evidence, finding.evidence["unit"]
+    evidence, unit = finding.habit, finding.habit.unit
     who = f"{name_ranks(finding)} work{'' if takes_plural(finding) else 's'}"
-    late, location = _format_late(finding), _location_clause(evidence)
-    if evidence["speed"]:
-        moves = f", and this moves by {abs(evidence['speed']):.2g} ranks per {unit}"
+    late, location = _format_late(finding), _location_clause(finding)
+    if evidence.speed:
+        moves = f", and this moves by {abs(evidence.speed):.2g} ranks per {unit}"
         return f"{who} up to {late} longer than the other ranks{location}{moves}"
     moves = stay_clause(evidence)
     if finding.period:
         moves += f", the same rank again after {finding.period} {unit}s"
-    elif evidence["reverses"]:
+    elif evidence.reverses:
         moves += ", to and fro"
-    elif evidence["step"]:
-        moves += f", {evidence['step']} further each time"
+    elif evidence.step:
+        moves += f", {evidence.step} further each time"
     # Short tables cut the end off, which is the location therefore.
-    comma = "," if moves and location else ""
+    comma = "," if moves and location.startswith(" ") else ""
     return f"{who} {late} longer than the other ranks{moves}{comma}{location}"
 
 
@@ -125,37 +120,38 @@ def _early_clause(finding: Finding) -> str:
 
 
 def _rank_clause(finding: Finding) -> str:
-    late_by_rank = finding.evidence["late_by_rank"]
-    if not finding.evidence["each"] and _differ(late_by_rank):
+    late_by_rank = finding.habit.late_by_rank
+    if not finding.habit.each and _differ(late_by_rank):
         delays = _list_delays(late_by_rank, _format_spared(finding))
-        return f"{delays}{_where_and_when(finding)}"
+        location = main_location(finding)
+        where = "" if location is None else f"; rank {location.rank} {location}"
+        return f"{delays}{steps_clause(finding)}{where}"
     return _longer_clause(finding)
 
 
 def _node_clause(finding: Finding) -> str:
-    host = finding.evidence["host"] or format_ranks(finding.ranks)
+    host = finding.habit.host or format_ranks(finding.ranks)
     return _longer_clause(finding, f"the ranks on {host}")
 
 
 def _longer_clause(finding: Finding, ranks_of_node: str = "") -> str:
     """Return which ranks work longer by the same delay, or by a delay of their own each."""
     late, where_and_when = _format_late(finding), _where_and_when(finding)
-    evidence = finding.evidence
-    several = finding.cause == "outlier" and evidence["late_instances"] > 1
-    if evidence["grows"] or evidence["levels"] or several:
+    evidence = finding.habit
+    if evidence.grows or evidence.levels:
         late = f"up to {late}"
-    if evidence["varies"]:
-        mean, most = map(format_time, evidence["varies"])
+    if evidence.varies:
+        mean, most = map(format_time, evidence.varies)
         late = f"on average {mean} and at most {most}"
-    if finding.evidence["each"]:
+    if finding.habit.each:
         longest = f"rank {finding.ranks[0]} works longest, {late} beyond the median of all ranks"
         return f"the work differs from rank to rank, and {longest}{where_and_when}"
-    verb = "spend" if _is_inside(finding.evidence) else "work"
+    verb = "spend" if _is_inside(finding) else "work"
     who = f"{format_ranks(finding.ranks)} {verb}{_verb_ending(finding)}"
     if ranks_of_node:
         who = f"{ranks_of_node} {verb}"
-    if finding.evidence["alone_ns"] is not None:
-        return f"{who} alone for {format_time(finding.evidence['alone_ns'])}{where_and_when}"
+    if finding.habit.alone_ns is not None:
+        return f"{who} alone for {format_time(finding.habit.alone_ns)}{where_and_when}"
     return f"{who} {late} longer than {_format_spared(finding)}{where_and_when}"
 
 
@@ -172,14 +168,14 @@ CLAUSES: dict[str, Callable[[Finding], str]] = {
 
 def _format_late(finding: Finding) -> str:
     """Return the delay, or the largest one if it changes."""
-    evidence = finding.evidence
-    levels = [late_ns for _, _, late_ns in evidence["levels"]]
-    return format_time(max([evidence["late_ns"], *(evidence["grows"] or ()), *levels]))
+    evidence = finding.habit
+    levels = [late_ns for _, _, late_ns in evidence.levels]
+    return format_time(max([evidence.late_ns, *(evidence.grows or ()), *levels]))
 
 
 def _format_spared(finding: Finding) -> str:
     """Return the ranks with which late ranks are compared; they are named if they are few."""
-    spared = finding.evidence["spared"]
+    spared = finding.habit.spared
     return format_ranks(spared) if spared else "the other ranks"
 
 
@@ -188,7 +184,7 @@ def _verb_ending(finding: Finding) -> str:
 
 
 def _where_and_when(finding: Finding) -> str:
-    return f"{_location_clause(finding.evidence)}{steps_clause(finding)}"
+    return f"{_location_clause(finding)}{steps_clause(finding)}"
 
 
 def _differ(late_by_rank: Sequence[tuple[int, float]]) -> bool:
@@ -213,24 +209,21 @@ def delay_evidence(trace: Trace, finding: Finding) -> str:
 def reason_sentence(trace: Trace, finding: Finding) -> str:
     """Return the reason of a delay, or that it is unknown; "" without counters.
 
-    A rest without a pattern has a reason only if ranks share processors.
+    A rest without a pattern has a reason only if ranks are blocked.
     """
-    shared, found = (finding.evidence.get(name) for name in ("shared_processors", "reason"))
-    blocked = finding.evidence.get("blocked")
-    if shared is not None:
-        return sharing_sentence(shared)
-    if blocked is not None:
-        return f"Ranks are off the processor {_format_place(blocked)}: {BLOCKED}."
+    if isinstance(finding.evidence, RestEvidence) and finding.rest.blocked is not None:
+        return f"Ranks are off the processor {finding.rest.blocked}: {BLOCKED}."
+    found = finding.evidence.reason if isinstance(finding.evidence, HabitEvidence) else None
     if found is None:
         return ""
-    if found["reason"] is None:
+    if found.reason is None:
         return "The counters do not show why."
-    share = found["shares"][found["reason"]]
+    share = found.shares[found.reason]
     amount = "" if share >= WHOLE_SHARE else f"{format_share(share)} of it is "
     threads = (
-        name_busy_threads(trace, finding.ranks) if found["reason"] == reasons.OTHER_THREADS else ""
+        name_busy_threads(trace, finding.ranks) if found.reason == reasons.OTHER_THREADS else ""
     )
-    return capitalise(f"{amount}{REASONS[found['reason']]}{threads}.")
+    return capitalise(f"{amount}{REASONS[found.reason]}{threads}.")
 
 
 def name_busy_threads(trace: Trace, ranks: Sequence[int]) -> str:
@@ -252,44 +245,34 @@ def name_busy_threads(trace: Trace, ranks: Sequence[int]) -> str:
 
 def main_reason(finding: Finding) -> str | None:
     """Return the reason of a delay, an entry of REASONS, or None if it is unknown."""
-    found = finding.evidence.get("reason")
-    return None if found is None else found["reason"]
-
-
-def sharing_sentence(shared: Mapping[str, Any]) -> str:
-    """Return how long the ranks of a node wait for the processors that they share."""
-    ranks, processors = format_count(shared["ranks"]), format_count(shared["processors"])
-    plural = "" if shared["processors"] == 1 else "s"
-    ratio = float(f"{shared['queue_ratio']:.2g}")
-    wait = f"wait for one {ratio:g} times as long as they run"
-    return f"{ranks} ranks share {processors} processor{plural}, and {wait}."
+    if not isinstance(finding.evidence, HabitEvidence) or finding.evidence.reason is None:
+        return None
+    return finding.evidence.reason.reason
 
 
 def _basis_sentences(trace: Trace, finding: Finding) -> str:
-    evidence = finding.evidence
     if finding.cause == "noise":
         return ""
-    unit = evidence["unit"]
-    places = [format_callsite(trace, callsite) for callsite in evidence["steps_of"]]
+    evidence = finding.habit
+    unit = evidence.unit
+    places = [format_callsite(trace, callsite) for callsite in evidence.steps_of]
     meaning = f"A step ends when all ranks meet in {_join_or(places) or 'a collective'}"
     if unit != "step":
         meaning = "The ranks are compared at equal repetitions of this work"
     # Programs and people count from 0 or 1.
-    meaning += f"; {unit} 0 is the first." if evidence["spans"] or finding.period else "."
-    if evidence["instances"] == 1:
-        return f"One {unit} does not tell a habit from an accident."
-    if evidence["grows"]:
+    meaning += f"; {unit} 0 is the first." if evidence.spans or finding.period else "."
+    if evidence.grows:
         return f"{change_sentence(finding)} {meaning}"
-    if evidence["levels"]:
-        levels = evidence["levels"][:MAX_SPANS]
+    if evidence.levels:
+        levels = evidence.levels[:MAX_SPANS]
         if any(after[0] <= before[1] for before, after in pairwise(levels)):
             ends = [format_time(bound([ns for *_, ns in levels])) for bound in (min, max)]
             return f"The delay changes between {' and '.join(ends)}. {meaning}"
         parts = [f"{format_time(ns)} in {unit}s {first} to {last}" for first, last, ns in levels]
         return f"The delay is {', then '.join(parts)}. {meaning}"
     if finding.cause in ("rank", "periodic", "moving") and not counts_steps(finding):
-        late, all_ = format_count(evidence["late_instances"]), format_count(evidence["instances"])
-        recorded = "recorded " * evidence["sampled"]
+        late, all_ = format_count(evidence.late_instances), format_count(evidence.instances)
+        recorded = "recorded " * evidence.sampled
         return f"This holds in {late} of {all_} {recorded}{unit}s. {meaning}"
     return meaning
 
@@ -310,9 +293,9 @@ def saving_sentence(trace: Trace, finding: Finding) -> str:
     if saved < MIN_SAVED_SHARE * run_ns or finding.certainty < MIN_CERTAINTY:
         return ""
     with_it = {"algorithm": "With it", "early": "With equal work"}.get(
-        finding.cause, "Without that"
+        finding.cause, "Without that" if finding.fact is None else finding.fact.repair
     )
-    about = "" if is_delay(finding) and finding.cause != "early" else "about "
+    about = "" if finding.is_delay and finding.cause != "early" else "about "
     without, today = format_time(run_ns - saved), format_time(run_ns)
     run = "the recorded part" if is_part else "the run"
     parts = [f"{format_time(ns)} of {name}" for name, ns in divide_saving(finding)]
@@ -320,47 +303,30 @@ def saving_sentence(trace: Trace, finding: Finding) -> str:
     return f"{with_it}, {run} would take {about}{without} instead of {today}{divided}."
 
 
-def _location_clause(evidence: Mapping[str, Any]) -> str:
-    location = main_location(evidence)
+def _location_clause(finding: Finding) -> str:
+    location = main_location(finding)
     if location is None:
         return ""
-    share = location["share"]
+    share = location.share
     mostly = "" if share >= WHOLE_SHARE else f", {format_share(share)} of it"
-    return f"{mostly} {_format_place(location)}"
+    return f"{mostly} {location}"
 
 
-def _format_place(location: Mapping[str, Any]) -> str:
-    """Return a place of work: inside a call, or between two calls."""
-    before, after = (format_call(location[name]) for name in ("before", "after"))
-    if location["inside"]:
-        return f"inside {before}"
-    return f"between two calls of {after}" if before == after else f"between {before} and {after}"
-
-
-def main_location(evidence: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def main_location(finding: Finding) -> WorkLocation | None:
     """Return the pair of call sites with most of a delay, or None without one."""
-    work: Sequence[Mapping[str, Any]] = evidence["work"] or ()
-    return work[0] if work and work[0]["share"] >= MAIN_SHARE else None
+    work = finding.evidence.work
+    return work[0] if work and work[0].share >= MAIN_SHARE else None
 
 
-def _is_inside(evidence: Mapping[str, Any]) -> bool:
+def _is_inside(finding: Finding) -> bool:
     """Return whether a delay arises inside a collective."""
-    location = main_location(evidence)
-    return location is not None and bool(location["inside"])
-
-
-def format_call(call: Mapping[str, Any]) -> str:
-    """Return a call as "waitall at app.c:12 step", or "the start of the run" for {}."""
-    if "recorded" in call:
-        return "a call that is not recorded"
-    return (
-        f"{call['operation']} {locate_label(format_site(call))}" if call else "the start of the run"
-    )
+    location = main_location(finding)
+    return location is not None and location.inside
 
 
 def delay_title(finding: Finding) -> str:
     """Return the heading of a finding from delays."""
-    host = finding.evidence.get("host")
+    host = finding.evidence.host if isinstance(finding.evidence, HabitEvidence) else None
     who = f"Node {host}" if host else capitalise(format_ranks(finding.ranks))
     if finding.cause == "noise":
         return "Delays without a pattern"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from mpiprof.diagnosis import trends
+from mpiprof.causes.habits.course import LEVEL, LEVELLING, SQUARE
+from mpiprof.diagnosis.evidence import HabitEvidence
 from mpiprof.diagnosis.finding import Finding
 from mpiprof.interface.format_units import format_count, format_ordinal, format_time
 
@@ -17,26 +17,25 @@ MIN_REGULAR = 4  # steps at equal distances that are named by their distance
 
 def steps_clause(finding: Finding) -> str:
     """Return the steps or repetitions that a finding covers, as the end of a clause."""
-    evidence = finding.evidence
-    spans, unit = evidence["spans"], evidence["unit"]
+    evidence = finding.habit
+    spans, unit = evidence.spans, evidence.unit
     if finding.cause == "periodic" and finding.period:
-        offsets = evidence["offsets"]
+        offsets = evidence.offsets
         if len(offsets) == 1:
             first = offsets[0]
-            if finding.first_instance - evidence["recorded"][0] >= finding.period:
-                first = finding.first_instance
+            begin = finding.first_instance or 0
+            if begin - evidence.recorded[0] >= finding.period:
+                first = begin
             return f", in every {format_ordinal(finding.period)} {unit} from {unit} {first} on"
         return f", in {len(offsets)} of every {finding.period} {unit}s"
-    if evidence["instances"] == 1:
-        return f", in the only {'recorded ' * evidence['sampled']}{unit}"
     if not spans:
         covered = f"in each {unit}"
         if counts_steps(finding):
-            covered = _count_of_steps(evidence["late_instances"], evidence)
+            covered = _count_of_steps(evidence.late_instances, evidence)
         return f", {covered}{_change_clause(evidence)}"
     plural = "s" if len(spans) > 1 or spans[0][0] != spans[0][1] else ""
     # Users can count steps, but not the repetitions that are long enough to be recorded.
-    onset = evidence["onset_ns"] if unit == "repetition" else None
+    onset = evidence.onset_ns if unit == "repetition" else None
     since = "" if onset is None else f" ({format_time(onset)} after MPI_Init)"
     change = _change_clause(evidence)
     if len(spans) <= MAX_SPANS:
@@ -47,21 +46,21 @@ def steps_clause(finding: Finding) -> str:
 
 def counts_steps(finding: Finding) -> bool:
     """Return whether the clause on the steps contains the number of steps with the delay."""
-    evidence = finding.evidence
-    if finding.cause in ("periodic", "moving") or evidence["grows"] or evidence["levels"]:
+    evidence = finding.habit
+    if finding.cause in ("periodic", "moving") or evidence.grows or evidence.levels:
         return False
-    is_part = evidence["late_instances"] < evidence["instances"]
-    return is_part if not evidence["spans"] else len(evidence["spans"]) > MAX_SPANS
+    is_part = evidence.late_instances < evidence.instances
+    return is_part if not evidence.spans else len(evidence.spans) > MAX_SPANS
 
 
-def _count_of_steps(late: int, evidence: Mapping[str, Any]) -> str:
-    counts = f"{format_count(late)} of {format_count(evidence['instances'])}"
-    return f"in {counts} {'recorded ' * evidence['sampled']}{evidence['unit']}s"
+def _count_of_steps(late: int, evidence: HabitEvidence) -> str:
+    counts = f"{format_count(late)} of {format_count(evidence.instances)}"
+    return f"in {counts} {'recorded ' * evidence.sampled}{evidence.unit}s"
 
 
-def _list_spans(spans: Sequence[Sequence[int]], evidence: Mapping[str, Any]) -> str:
+def _list_spans(spans: Sequence[Sequence[int]], evidence: HabitEvidence) -> str:
     """Return runs of steps; of many the distance or, without one, the first ones and the last."""
-    end = evidence["recorded"][1]
+    end = evidence.recorded[1]
     parts = [
         f"{first}" if first == last else f"{first} to {'the end' if last >= end else last}"
         for first, last in spans
@@ -84,24 +83,25 @@ def _count_regular(spans: Iterable[Sequence[int]]) -> int:
     return int(is_irregular.argmax()) if is_irregular.any() else len(firsts)
 
 
-def stay_clause(evidence: Mapping[str, Any]) -> str:
+def stay_clause(evidence: HabitEvidence) -> str:
     """Return for how many steps a moving delay stays at a rank, "" if for one."""
-    least, most = evidence["stay"]
+    least, most = evidence.stay or (1, 1)
     count = f"{most}" if least == most else f"{least} to {most}"
-    return f", {count} {evidence['unit']}s each" if most > 1 else ""
+    return f", {count} {evidence.unit}s each" if most > 1 else ""
 
 
 def change_sentence(finding: Finding) -> str:
     """Return how a delay changes gradually."""
-    evidence, unit = finding.evidence, finding.evidence["unit"]
-    first, last = (format_time(time) if time else "nothing" for time in evidence["grows"])
-    change = f"The delay {'grows' if rises(evidence['grows']) else 'shrinks'}"
-    if evidence["until"] is not None:
-        course = "constant" if evidence["course"] == trends.LEVEL else "nearly constant"
+    evidence, unit = finding.habit, finding.habit.unit
+    grows = evidence.grows or (0.0, 0.0)
+    first, last = (format_time(time) if time else "nothing" for time in grows)
+    change = f"The delay {'grows' if rises(grows) else 'shrinks'}"
+    if evidence.until is not None:
+        course = "constant" if evidence.course == LEVEL else "nearly constant"
         ends = f"from {first} in {unit} {finding.first_instance} to {last} in {unit}"
-        return f"{change} {ends} {evidence['until']}, and is {course} then."
-    manner = {trends.SQUARE: "faster and faster", trends.LEVELLING: "more and more slowly"}
-    return f"{change} {manner.get(evidence['course'], 'steadily')}, from {first} to {last}."
+        return f"{change} {ends} {evidence.until}, and is {course} then."
+    manner = {SQUARE: "faster and faster", LEVELLING: "more and more slowly"}
+    return f"{change} {manner.get(evidence.course or '', 'steadily')}, from {first} to {last}."
 
 
 def rises(grows: Sequence[float]) -> bool:
@@ -109,12 +109,12 @@ def rises(grows: Sequence[float]) -> bool:
     return grows[1] > grows[0]
 
 
-def _change_clause(evidence: Mapping[str, Any]) -> str:
+def _change_clause(evidence: HabitEvidence) -> str:
     """Return whether a delay grows or shrinks gradually, and until when."""
-    if not evidence["grows"]:
+    if not evidence.grows:
         return ""
-    until = "" if evidence["until"] is None else f" until {evidence['unit']} {evidence['until']}"
-    return f", {'growing' if rises(evidence['grows']) else 'shrinking'}{until}"
+    until = "" if evidence.until is None else f" until {evidence.unit} {evidence.until}"
+    return f", {'growing' if rises(evidence.grows) else 'shrinking'}{until}"
 
 
 def join_texts(texts: Sequence[str], word: str) -> str:

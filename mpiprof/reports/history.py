@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from mpiprof.diagnosis.change_points import ALPHA, MIN_RUNS, ChangePoint, find_change_points
+from mpiprof.diagnosis.place_changes import PlaceChange
 from mpiprof.errors import UsageError
 from mpiprof.interface.format_units import UNKNOWN, format_count, format_share, format_time
 from mpiprof.interface.nearest_name import suggest_names
+from mpiprof.reports.place_sentences import place_sentences, places_as_data
 from mpiprof.reports.run_summary import RunSummary
 from mpiprof.reports.table import Column, escape_markdown, render_markdown
 
@@ -60,11 +62,15 @@ class Change:
 
 @dataclass(frozen=True)
 class History:
-    """Comparable runs in order of time; `others`: (program, ranks) of the runs left out."""
+    """Comparable runs in order of time; `others`: (program, ranks) of the runs left out.
+
+    places: changes of work and of time in calls with the newest change.
+    """
 
     runs: list[RunSummary]
     changes: list[Change]
     others: dict[tuple[str, int], int]
+    places: Sequence[PlaceChange] = ()
 
     @property
     def title(self) -> str:
@@ -136,7 +142,8 @@ def describe_change(history: History, change: Change) -> str:
 def verdict_lines(history: History) -> list[str]:
     """Return the verdict: the changes, the newest first, or the usual values."""
     if history.changes:
-        return [describe_change(history, change) for change in reversed(history.changes)]
+        newest, *earlier = [describe_change(history, of) for of in reversed(history.changes)]
+        return [newest, *place_sentences(history.places, "Each run since"), *earlier]
     usual = []
     for metric in METRICS:
         known = [v for v in map(metric.read, history.runs) if not math.isnan(v)]
@@ -229,5 +236,6 @@ def history_data(history: History) -> dict[str, Any]:
             }
             for change in history.changes
         ],
+        "places": places_as_data(history.places),
         "runs": [run.as_data() for run in history.runs],
     }

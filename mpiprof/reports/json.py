@@ -16,6 +16,7 @@ from mpiprof.diagnosis.verdict import Verdict, make_verdict
 from mpiprof.metrics import columns
 from mpiprof.metrics.coverage import Coverage
 from mpiprof.reports import conclusion, sentences, spawned_jobs
+from mpiprof.reports.division import division_as_data
 from mpiprof.reports.processor_facts import processors_as_data
 from mpiprof.reports.site_labels import site_as_data
 from mpiprof.reports.stalled_calls import stalled_as_data
@@ -44,6 +45,7 @@ def make_report(
         "version": VERSION,
         **run_as_data(trace),
         **bounds_as_data(trace),
+        "division": division_as_data(trace),
         "efficiencies": table_as_data(trace.efficiencies),
         "clock_error_ns": plain_number(trace.clock_error_ns),
         "dropped": plain_number(trace.dropped_records),
@@ -161,8 +163,17 @@ def finding_as_data(trace: Trace, finding: Finding) -> dict[str, Any]:
         "node": finding.node,
         "algorithm": finding.algorithm,
         "waits_at": [_wait_site_as_data(trace, at) for at in finding.waits_at],
-        "evidence": {name: _value_as_data(value) for name, value in finding.evidence.items()},
+        "evidence": _evidence_as_data(finding),
     }
+
+
+def _evidence_as_data(finding: Finding) -> dict[str, Any]:
+    """Return the figures of a finding, and the fields of its fact."""
+    fields = dataclasses.asdict(finding.evidence)
+    if finding.fact is not None:
+        fields |= dataclasses.asdict(finding.fact)
+    names = [name for name in fields if name not in ("ranks", "places")]
+    return {name: _value_as_data(fields[name]) for name in names}
 
 
 def _wait_site_as_data(trace: Trace, at: WaitSite) -> dict[str, Any]:
@@ -192,9 +203,10 @@ def _locations_of_finding(trace: Trace, finding: Finding) -> list[dict[str, Any]
 
     For a delay, these are the calls between which a rank works longer.
     """
-    work = finding.evidence.get("work")
+    work = finding.evidence.work
     if work:
-        locations = locations_of([call for name in ("before", "after") if (call := work[0][name])])
+        calls = [dict(call) for call in (work[0].before, work[0].after) if call]
+        locations = locations_of(calls)
     else:
         sites: Any = trace.callsites["sites"]
         of = [site for callsite in finding.callsites for site in sites[callsite]]

@@ -1,4 +1,4 @@
-"""The report as Markdown for mails, issues and notebooks: verdict, findings, call sites."""
+"""The report as Markdown for mails, issues and notebooks: the first sections of the terminal."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from mpiprof.reports import (
     sentences,
     text,
 )
+from mpiprof.reports.division import division_sentences
 from mpiprof.reports.table import escape_markdown, render_markdown
 from mpiprof.trace import Trace
 
@@ -34,6 +35,8 @@ def make_page(
     """
     title, facts = text.fact_rows(trace)
     parts = [f"# {escape_markdown(title)}"]
+    if division := division_sentences(trace):
+        parts.append(escape_markdown(division))
     parts += [f"**{escape_markdown(line)}**" for line in lines_above if line]
     if len(trace.callsites) or findings:
         lines = conclusion.verdict_lines(trace, make_verdict(trace, list(findings)))

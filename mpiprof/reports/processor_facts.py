@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mpiprof.diagnosis.shared_processors import Overload, find_overload, read_thread_setting
+from mpiprof.causes.processor_sets import Overload, find_overload, read_thread_setting
 from mpiprof.interface.format_units import format_count, format_runs
 from mpiprof.trace import Trace
 
@@ -72,9 +72,10 @@ def _describe_node(ranks: Mapping[int, Mapping[str, Any]]) -> str:
         share = ", each on its own" if own else ", which they share"
     plural = "s" * (len(ranks) != 1)
     text = f"{format_count(len(ranks))} rank{plural}@ on {processors}{share}"
-    quotas = sorted({process["quota"] for process in ranks.values() if process["quota"]})
+    quotas = [process["quota"] for process in ranks.values() if process["quota"]]
     if quotas:
-        text += f", with a quota of {quotas[0]:.3g} processor{'s' * (quotas[0] != 1)}"
+        some = f"{format_count(len(quotas))} of them " if len(quotas) < len(ranks) else ""
+        text += f", {some}with a quota of {min(quotas):.3g} processor{'s' * (min(quotas) != 1)}"
     settings = {read_thread_setting(process)[1] for process in ranks.values()} - {""}
     return text + (f", {' or '.join(sorted(settings))}" if settings else "")
 
@@ -83,13 +84,14 @@ def _describe_overload(trace: Trace, found: Overload) -> str:
     ranks = f"{format_count(found.ranks)} rank{'s' * (found.ranks != 1)}"
     where = f" of {found.node}" if trace.node_count > 1 else ""
     processors = f"{found.processors:.3g} processor{'s' * (found.processors != 1)}"
-    limit = "have a quota of" if found.is_quota else "may run on"
-    if found.ranks == 1:
-        limit = limit.replace("have", "has")
+    limit, remedy = "may run on", "start fewer ranks on a node"
+    if found.is_quota:
+        limit = f"{'has' if found.ranks == 1 else 'have'} a quota of"
+        remedy = f"raise the quota{', or start fewer ranks' * (found.ranks > 1)}"
     if found.setting:
         threads = f"up to {format_count(found.threads)} threads ({found.setting})"
         return (
-            f"{ranks}{where} {limit} {processors}, but start {threads}: start fewer ranks on a "
-            "node, or fewer threads."
+            f"{ranks}{where} {limit} {processors}, but start {threads}: {remedy}, or start fewer "
+            "threads."
         )
-    return f"{ranks}{where} {limit} {processors}: start fewer ranks on a node."
+    return f"{ranks}{where} {limit} {processors}: {remedy}."

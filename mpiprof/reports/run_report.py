@@ -1,4 +1,4 @@
-"""The report on a run for a terminal: verdict, findings, call sites and facts, then further tables.
+"""The report on a run for a terminal: division of its time, verdict, findings, call sites, facts.
 
 The first sections fit on a screen of 40 lines; `--all` prints all of them.
 """
@@ -22,6 +22,8 @@ from mpiprof.reports import (
     sentences,
     text,
 )
+from mpiprof.reports.division import division_sentences
+from mpiprof.reports.explanation import explanation_text
 from mpiprof.reports.local_table import local_section
 from mpiprof.reports.savings import describe_saving
 from mpiprof.reports.table import Column, render, wrap_paragraph
@@ -31,6 +33,7 @@ from mpiprof.trace import Trace
 MAX_FINDINGS, SHORT_FINDINGS = 8, 4
 SHORT_ROWS = 8
 MAX_KEYS = 8
+INDENT = 5  # of the origin of a finding
 SORT_NAMES = {"total_wait_ns": "total waiting time", "total_elapsed_ns": "time"}
 
 
@@ -42,19 +45,21 @@ def report_run(
     top: int | None,
     named: Sequence[Path],
     above: Sequence[str] = (),
+    *,
+    explains: bool = False,
 ) -> str:
     """Return the report with the given call sites, in their order.
 
     sort: the column of that order. top: maximum number of rows of each table in a report of all
     sections, or None for a report that fits on a screen. named: the trace as the user named it.
-    above: paragraphs before the report.
+    above: paragraphs before the report. explains: state the origin of each finding.
     """
     rows = SHORT_ROWS if top is None else top
-    title, facts = text.fact_lines(trace, dropped=False).split("\n", 1)
+    title, facts = text.run_rows(trace, dropped=False)
     sections = [
         *(Section("", paragraph, essential=True) for paragraph in above),
-        Section("", verdict_text(trace, findings, title), essential=True),
-        findings_section(trace, findings, whole=top is not None),
+        Section("", verdict_text(trace, findings, title, explains=explains), essential=True),
+        findings_section(trace, findings, whole=top is not None, explains=explains),
         callsite_section(callsites, findings, sort, rows),
     ]
     if messages := message_table.message_section(trace, findings, rows):
@@ -63,34 +68,55 @@ def report_run(
     sections.append(Section(*local_section(trace, rows)))
     reasons = [f"{capitalise(reason)}." for reason in text.explain_addresses(trace)]
     sections += [Section("", wrap_paragraph(reason, 0)) for reason in reasons]
-    sections.append(Section("About this trace", facts))
+    sections.append(Section("Notes of the recorder", text.format_facts(text.note_rows(trace))))
+    sections.append(Section("About this trace", text.format_facts(facts)))
     sections += further_sections(trace, callsites, rows, named)
     reported = message_table.reported_callsites(trace)
     last = text.next_command(named, trace, reported)
     return join_sections(sections, last, whole=top is not None)
 
 
-def verdict_text(trace: Trace, findings: Sequence[Finding], title: str) -> str:
-    """Return the program and the verdict."""
+def verdict_text(
+    trace: Trace, findings: Sequence[Finding], title: str, *, explains: bool = False
+) -> str:
+    """Return the program, the division of its time, and the verdict.
+
+    explains: state the origin of each single finding.
+    """
+    division = division_sentences(trace)
+    above = [paint(title, "strong"), "", *([wrap_paragraph(division)] if division else [])]
     if not len(trace.callsites) and not findings:
-        return paint(title, "strong")
+        return "\n".join(above).rstrip("\n")
     verdict = make_verdict(trace, findings)
-    lines = conclusion.verdict_lines(trace, verdict)
-    first, *others = map(wrap_paragraph, lines)
+    lines = conclusion.state_findings(trace, verdict)
+    first, *others = [wrap_paragraph(line.text) for line in lines]
     painted = [paint(first, "strong"), *map(paint_culprit, others[:1]), *others[1:]]
-    return "\n".join([paint(title, "strong"), "", *painted])
+    if explains:
+        origins = [
+            explanation_text(trace, of, INDENT) if (of := line.finding) else "" for line in lines
+        ]
+        painted = [_join_lines(*texts) for texts in zip(painted, origins, strict=True)]
+    return "\n".join([*above, *painted])
 
 
-def findings_section(trace: Trace, findings: Sequence[Finding], *, whole: bool) -> Section:
-    """Return the findings by their cost: sentences, or one line each."""
+def findings_section(
+    trace: Trace, findings: Sequence[Finding], *, whole: bool, explains: bool = False
+) -> Section:
+    """Return the findings by their cost: sentences, or one line each.
+
+    explains: write sentences, and state the origin of each finding whose origin the verdict lacks.
+    """
     title = "What costs most"
-    if whole:
+    if len(findings) < 2 and not whole:  # the verdict describes a single finding
+        return Section(title, "")
+    if whole or explains:
         problems = [sentences.finding_text(trace, f) for f in findings[:MAX_FINDINGS]]
         lines = [wrap_paragraph(f"{i}. {line}", 2, 5) for i, line in enumerate(problems, 1)]
-        return Section(title, "\n".join(lines))
+        if explains:
+            origins = _explain_further(trace, findings)
+            lines = [_join_lines(*texts) for texts in zip(lines, origins, strict=False)]
+        return Section(title, "\n".join(lines), essential=explains)
     shown = findings[:SHORT_FINDINGS]
-    if len(shown) < 2:  # the verdict describes a single finding
-        return Section(title, "")
     if len(findings) > len(shown):
         title += f", the first {len(shown)} of {len(findings)}"
     table = render(
@@ -100,6 +126,18 @@ def findings_section(trace: Trace, findings: Sequence[Finding], *, whole: bool) 
         Column("finding", [_one_line(trace, f) for f in shown], left=True, shrink=True),
     )
     return Section(title, table)
+
+
+def _explain_further(trace: Trace, findings: Sequence[Finding]) -> Iterator[str]:
+    """Yield the origin of each finding, "" if it is below a sentence of the verdict."""
+    lines = conclusion.state_findings(trace, make_verdict(trace, findings))
+    explained = [line.finding for line in lines]
+    for finding in findings:
+        yield "" if finding in explained else explanation_text(trace, finding, INDENT)
+
+
+def _join_lines(*texts: str) -> str:
+    return "\n".join(text for text in texts if text)
 
 
 def _one_line(trace: Trace, finding: Finding) -> str:

@@ -36,7 +36,7 @@ def describe_saving(trace: Trace, finding: Finding) -> Saving:
             return Saving("unknown", UNKNOWN, "calls are lost")
         return Saving("nothing alone", UNKNOWN, "other ranks are as late")
     if finding.cause == "algorithm":
-        error = float(finding.evidence["error_ns"]) / float(finding.evidence["size"])
+        error = (finding.at_callsite.error_ns or 0.0) / finding.at_callsite.size
         return Saving(format_uncertain_time(finding.saved_ns, error), share)
     if finding.certainty < MIN_CERTAINTY:
         return Saving(f"up to {format_time(finding.saved_ns)}", share)
@@ -47,7 +47,7 @@ def describe_saving(trace: Trace, finding: Finding) -> Saving:
 
 def divide_saving(finding: Finding) -> list[tuple[str, float]]:
     """Return the saved waiting and the saved work in ns, [] if only waiting is saved."""
-    work_ns = float(finding.evidence.get("saved_work_ns", 0.0))
+    work_ns = finding.evidence.saved_work_ns
     if not work_ns > 0:
         return []
     return [("waiting", max(finding.saved_ns - work_ns, 0.0)), ("work", work_ns)]

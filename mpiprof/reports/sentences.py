@@ -12,7 +12,6 @@ from mpiprof.reports.delay_sentences import (
     delay_clause,
     delay_evidence,
     delay_title,
-    is_delay,
     saving_sentence,
 )
 from mpiprof.reports.site_labels import format_callsite, site_pattern
@@ -32,7 +31,9 @@ ADVICE = {
 
 def finding_title(trace: Trace, finding: Finding) -> str:
     """Return the heading of a finding, one short line."""
-    if is_delay(finding):
+    if finding.fact is not None:
+        return finding.fact.title
+    if finding.is_delay:
         return delay_title(finding)
     site = format_callsite(trace, finding.callsites[0])
     return TITLES[finding.cause].format(algorithm=finding.algorithm, site=site)
@@ -55,11 +56,13 @@ def problem_sentence(trace: Trace, finding: Finding) -> str:
 
 def problem_clause(trace: Trace, finding: Finding) -> str:
     """Return the problem without its cost, as a clause."""
-    if is_delay(finding):
+    if finding.fact is not None:
+        return capitalise(finding.fact.clause)
+    if finding.is_delay:
         return capitalise(delay_clause(trace, finding))
     site, *later = [format_callsite(trace, callsite) for callsite in finding.callsites]
     if finding.cause == "algorithm":
-        return f"{finding.algorithm} would be faster than {finding.evidence['ran']} for {site}"
+        return f"{finding.algorithm} would be faster than {finding.at_callsite.ran} for {site}"
     if finding.cause == "clock":
         return f"Who is late at {site} can't be told from the clocks of the nodes"
     return f"Ranks wait at {site} longer than {' or '.join(later)} right after it would make them"
@@ -75,23 +78,27 @@ def cost_clause(finding: Finding) -> str:
 
 def evidence_text(trace: Trace, finding: Finding) -> str:
     """Return the evidence for a finding."""
-    evidence = finding.evidence
-    if is_delay(finding):
+    if finding.fact is not None:
+        return saving_sentence(trace, finding)
+    if finding.is_delay:
         return delay_evidence(trace, finding)
+    evidence = finding.at_callsite
     if finding.cause == "algorithm":
-        error = format_time(evidence["error_ns"])
-        how = f"That is {evidence['how']} under the recorded arrivals, ± {error}."
+        error = format_time(evidence.error_ns or 0.0)
+        how = f"That is {evidence.how} under the recorded arrivals, ± {error}."
         return f"{how} {saving_sentence(trace, finding)}".rstrip()
     if finding.cause == "barrier":
         earlier = format_time(finding.saved_ns)
         return f"Replayed without the barrier on the recorded times, the run ends {earlier} sooner."
-    bound = format_time(evidence["clock_error_ns"])
+    bound = format_time(evidence.clock_error_ns or 0)
     return f"Arrivals differ by less than the clocks may be off, ± {bound}."
 
 
 def advise(trace: Trace, finding: Finding) -> str:
     """Return the advice for a finding."""
-    if is_delay(finding):
+    if finding.fact is not None:
+        return finding.fact.advice
+    if finding.is_delay:
         return delay_advice(finding)
     if finding.cause == "algorithm":
         row: Any = trace.callsites.loc[finding.callsites[0]]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from mpiprof.causes.single_event import MIN_EXCESS_NS, SingleEvent
 from mpiprof.interface.format_units import format_time
 from mpiprof.reports.site_labels import describe_site, site_as_data
 from mpiprof.trace import Trace
@@ -21,14 +22,32 @@ def list_stalled_calls(trace: Trace) -> list[StalledCall]:
     return sorted(trace.tables.stalled_calls, key=lambda call: -call.off_ns)
 
 
-def stalled_sentences(trace: Trace) -> Iterator[str]:
-    """Yield sentences on the stalled calls that took a notable part of the run."""
-    least_ns = MIN_SHARE * float(trace.run_ns)
-    calls = [call for call in list_stalled_calls(trace) if call.off_ns >= least_ns]
+def stalled_sentences(trace: Trace, events: Sequence[SingleEvent] = ()) -> Iterator[str]:
+    """Yield sentences on the stalled calls that took a notable part of the run.
+
+    Operating systems disturb all programs for a shorter time. events: stated by other sentences.
+    """
+    least_ns = max(MIN_SHARE * float(trace.run_ns), MIN_EXCESS_NS)
+    calls = [
+        call
+        for call in list_stalled_calls(trace)
+        if call.off_ns >= least_ns and not any(_is_event(trace, call, event) for event in events)
+    ]
     for call in sorted(calls[:MAX_SENTENCES], key=lambda call: _since_start(trace, call)):
         yield _sentence(trace, call)
     if more := len(calls) - MAX_SENTENCES:
         yield from [f"The JSON report lists {more} further stalled calls."] if more > 0 else []
+
+
+def _is_event(trace: Trace, call: StalledCall, event: SingleEvent) -> bool:
+    """Return whether an event is a stalled call: the same rank, and most of the same time."""
+    begin_ns = _since_start(trace, call)
+    end_ns = begin_ns + call.exit_ns - call.enter_ns
+    shared_ns = max(
+        min(end_ns, time_ns + event.length_ns) - max(begin_ns, time_ns)
+        for time_ns in event.times_ns
+    )
+    return call.rank in event.ranks and 2 * shared_ns >= call.exit_ns - call.enter_ns
 
 
 def explain_calls(trace: Trace, busy_ns: float) -> bool:

@@ -42,14 +42,24 @@ def fact_lines(trace: Trace, *, dropped: bool = True) -> str:
     dropped: whether to state the number of dropped records, with which `report` begins.
     """
     title, rows = fact_rows(trace, dropped=dropped)
-    lines = [wrap_paragraph(f"{name:<14}  {text}", 2, 18) for name, text in rows]
+    return "\n".join([title, format_facts(rows)])
+
+
+def format_facts(rows: Sequence[tuple[str, str]]) -> str:
+    """Return pairs of name and value as lines."""
     if terminal_width() < NARROW:
-        lines = [wrap_paragraph(f"{name}: {text}", 2, 4) for name, text in rows]
-    return "\n".join([title, *lines])
+        return "\n".join(wrap_paragraph(f"{name}: {text}", 2, 4) for name, text in rows)
+    return "\n".join(wrap_paragraph(f"{name:<14}  {text}", 2, 18) for name, text in rows)
 
 
 def fact_rows(trace: Trace, *, dropped: bool = True) -> tuple[str, list[tuple[str, str]]]:
     """Return the facts of a run: a title, and pairs of name and value."""
+    title, rows = run_rows(trace, dropped=dropped)
+    return title, rows + note_rows(trace)
+
+
+def run_rows(trace: Trace, *, dropped: bool = True) -> tuple[str, list[tuple[str, str]]]:
+    """Return a title, and pairs of name and value on the run, without the recorder's notes."""
     nodes = f"{trace.node_count} node" + ("s" if trace.node_count != 1 else "")
     started = phrases.started(trace)
     title = f"{trace.program} · {trace.ranks} rank{'s' * (trace.ranks != 1)} on {nodes}"
@@ -100,8 +110,12 @@ def fact_rows(trace: Trace, *, dropped: bool = True) -> tuple[str, list[tuple[st
     lines = phrases.incompleteness_lines(trace, dropped=dropped)
     rows += [("attention", line) for line in lines]
     rows += [("spawned", line) for line in spawned_jobs.describe_spawned(trace)]
-    rows += [("note", note) for note in recorder_notes(trace)]
     return title, rows
+
+
+def note_rows(trace: Trace) -> list[tuple[str, str]]:
+    """Return pairs of name and value on what the recorder noted."""
+    return [("note", note) for note in recorder_notes(trace)]
 
 
 def sampling_text(every: int) -> str:

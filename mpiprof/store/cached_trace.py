@@ -22,7 +22,7 @@ from mpiprof.trace.trace import Workers
 # Small tables that take a pass over the trace. Values of unsupported types are not cached.
 CACHED_TABLES = {
     *("blamed_work", "callsites", "causes", "conclusions", "efficiencies", "findings", "hot"),
-    *("instances", "matrix_ranks"),
+    *("instances", "ledger_stretches", "ledger_sums", "matrix_ranks", "rank_times"),
     *("phases", "point_to_point", "rank_totals", "run_times", "series", "summary", "waiting_for"),
     "wrong",
 }

@@ -27,13 +27,14 @@ import pandas as pd
 from mpiprof.testing.neighbours import Neighbours
 from mpiprof.testing.program_log import COMPLETING, REQUEST_BYTES, Parts
 from mpiprof.testing.simulation import Entry, Simulation, Times
-from mpiprof.trace.messages import COMPLETE, UNSURE, WILDCARD
+from mpiprof.trace.messages import ANY_SOURCE, COMPLETE, UNSURE, WILDCARD
 from mpiprof.trace.types import Int
 
 CLOCK_ERROR_NS = 500  # that a node claims for its clock
 END_NS = 100_000  # from the last call to the end of the processes
 HALO_SITES = ("halo.py:11:exchange", "halo.py:12:exchange", "halo.py:13:exchange")
 MESSAGE_SITES = ("app.py:3:main", "app.py:4:main")
+POLL_SITES = ("app.py:6:main", "app.py:7:main", "app.py:8:main")
 NEVER = 0  # before all times
 
 
@@ -90,7 +91,7 @@ class Program(Simulation):
         if len(np.unique([*senders, *receivers])) < 2 * len(senders):
             raise ValueError("a rank sends or receives twice in one step; use several steps")
         sent, received = self.enter(senders), self.enter(receivers)
-        transfer = self.network.transfer_ns(bytes_)
+        transfer = self.network.transfers_ns(bytes_, senders, receivers)
         waits = synchronous or bytes_ > self.network.eager_bytes
         both = np.maximum(sent.enter_ns, received.enter_ns)
         arrived = both + transfer if waits else sent.enter_ns + transfer
@@ -99,6 +100,43 @@ class Program(Simulation):
         self._add_messages(
             sent, sends, received, ends, bytes_, tag, sites, communicator, synchronous, any_source
         )
+
+    def poll(
+        self,
+        source: int,
+        destination: int,
+        pause_ns: int,
+        bytes_: int = 8,
+        tag: int = 0,
+        sites: Sequence[str] = POLL_SITES,
+        communicator: str = "world",
+    ) -> None:
+        """Send a short message, for which the receiver looks by MPI_Iprobe between pauses.
+
+        pause_ns: 0 for a loop without pauses. sites: of send, iprobe and recv.
+        """
+        call_ns = self.network.call_ns
+        sent, probed = (self.enter(np.array([rank])) for rank in (source, destination))
+        arrived = sent.enter_ns + self.network.transfers_ns(bytes_, sent.ranks, probed.ranks)
+        step_ns = max(pause_ns, call_ns)
+        polls = np.maximum(-((probed.enter_ns - arrived) // step_ns), 0)
+        found = Entry(probed.ranks, probed.own_ns, probed.enter_ns + polls * step_ns)
+        any_probe = self.log.find_shapes("iprobe", communicator, sites[1], probed.ranks)
+        self.log.add_poll(any_probe, probed.enter_ns, found.enter_ns, polls)
+        number = self.log.number_messages(communicator, tag, sent.ranks, probed.ranks)
+        begin_ns, first = found.enter_ns, np.zeros(1, np.int64)
+        for name, site in (("iprobe", sites[1]), ("recv", sites[2])):
+            shapes = self.log.find_shapes(name, communicator, site, found.ranks, sent.ranks)
+            described = shapes.id, begin_ns, bytes_, number, tag
+            part = Parts(True, first, *described, COMPLETE | WILDCARD | ANY_SOURCE)
+            self.log.add_call(shapes, begin_ns, begin_ns + call_ns, [part], received=bytes_)
+            begin_ns = begin_ns + call_ns
+        self.leave(probed, begin_ns, sent.enter_ns, sent.ranks, "iprobe", sites[1], communicator)
+        shapes = self.log.find_shapes("send", communicator, sites[0], sent.ranks, found.ranks)
+        part = Parts(False, first, shapes.id, sent.enter_ns, bytes_, number, tag)
+        exits = sent.enter_ns + call_ns
+        self.log.add_call(shapes, sent.enter_ns, exits, [part], sent=bytes_)
+        self.leave(sent, exits, sent.enter_ns, found.ranks, "send", sites[0], communicator)
 
     def pipeline(
         self,
@@ -191,7 +229,7 @@ class Program(Simulation):
         operation = "ssend" if synchronous else "send"
         waits = synchronous or bytes_ > self.network.eager_bytes
         number = self.log.number_messages(communicator, tag, sent.ranks, received.ranks)
-        flags = COMPLETE | WILDCARD * any_source
+        flags = COMPLETE | (WILDCARD | ANY_SOURCE) * any_source
         sides = [
             (received, "recv", sites[1], sent, ends, {"received": bytes_}),
             (sent, operation, sites[0], received, sends, {"sent": bytes_}),
@@ -233,7 +271,8 @@ class Program(Simulation):
         entry = self.enter(n.ranks, own_ns)
         received_at = entry.enter_ns[n.row] + n.position * call_ns
         sent_at = received_at + n.degree[n.row] * call_ns
-        from_peer, transfer = sent_at[n.reverse], self.network.transfer_ns(bytes_)
+        from_peer = sent_at[n.reverse]
+        transfer = self.network.transfers_ns(bytes_, n.peer, n.rank)
         done = from_peer + transfer
         if bytes_ > self.network.eager_bytes:
             begin = np.maximum(from_peer, received_at)

@@ -19,8 +19,11 @@ from mpiprof.trace.types import (
     COMPLETION,
     EXTENSION,
     INTERVAL,
+    INTERVAL_COUNTS,
+    INTERVAL_TIMES,
     MESSAGE_CALL,
     OUTSIDE,
+    POLL,
     RECEIVED_PART,
     SENT_PART,
     Array,
@@ -36,8 +39,8 @@ UNKNOWN_NS = np.iinfo(np.int64).max  # in place of the end of a call that is not
 NO_SHAPE = 0xFFFFFFFF  # in place of the shape of the call before the first one
 POINT_TO_POINT, COMPLETING = 0, 1  # indices into trace.layout.OUTSIDE_CLASSES
 CALLS, TOTAL, SENT_BYTES, RECEIVED_BYTES, LONGEST = range(5)  # rows of the sums, as in make_sums
-HAVE_BEGIN = (CALL, COMPLETION, SENT_PART, RECEIVED_PART, MESSAGE_CALL, INTERVAL)
-HAVE_END = (CALL, COMPLETION, MESSAGE_CALL, INTERVAL)
+HAVE_BEGIN = (CALL, COMPLETION, SENT_PART, RECEIVED_PART, MESSAGE_CALL, INTERVAL, POLL)
+HAVE_END = (CALL, COMPLETION, MESSAGE_CALL, INTERVAL, POLL)
 
 
 @dataclass(frozen=True)
@@ -69,13 +72,17 @@ class Parts:
 class ProgramLog:
     """Records of a simulated program; `finish` gives them to a synthetic trace."""
 
-    def __init__(self, synthetic: Synthetic, start_ns: int, intervals: bool) -> None:
-        self.synthetic, self.intervals = synthetic, intervals
+    def __init__(
+        self, synthetic: Synthetic, start_ns: int, intervals: bool, counters: bool = False
+    ) -> None:
+        self.synthetic, self.intervals, self.counters = synthetic, intervals, counters
         self.is_complete = True  # otherwise only long calls are logged
         ranks = synthetic.ranks
         self.last_exit = np.full(ranks, start_ns, np.int64)
         self.last_shape = np.full(ranks, NO_SHAPE, np.int64)
         self.outside = np.zeros(ranks, np.int64)  # since the last collective
+        # Since the last call: time off the processor, and time of waiting for a processor.
+        self.off_ns, self.queue_ns = np.zeros(ranks, np.int64), np.zeros(ranks, np.int64)
         self.spent = np.zeros((2, ranks), np.int64)
         self._known: dict[Any, Shapes] = {}
         self._columns: dict[tuple[int, int], int] = {}
@@ -223,6 +230,17 @@ class ProgramLog:
         self.add_sums(shapes, 1, elapsed, **sums)
         self._add_records(shapes, enter_ns, exit_ns, parts)
 
+    def add_poll(self, shapes: Shapes, begin_ns: Int, end_ns: Int, calls: Int) -> None:
+        """Add loops of calls in vain, with their pauses, until the call that follows."""
+        self._add_interval(shapes, begin_ns, end_ns)
+        self._add_spent(POINT_TO_POINT, shapes.rank, end_ns - begin_ns)
+        self.add_sums(shapes, calls, end_ns - begin_ns)
+        records = np.zeros(len(calls), RECORD_TYPE)
+        records["enter_ns"], records["exit_ns"], records["sequence"] = begin_ns, end_ns, calls
+        records["shape"], records["kind"] = shapes.id, POLL
+        is_logged = (calls > 0) & (self.synthetic.ring == 0)
+        self._messages.append((shapes.rank[is_logged], records[is_logged]))
+
     def _add_records(
         self, shapes: Shapes, enter_ns: Int, exit_ns: Int, parts: Sequence[Parts]
     ) -> None:
@@ -247,7 +265,7 @@ class ProgramLog:
         self._messages.append((shapes.rank[owners[order]], joined[order]))
 
     def add_sums(
-        self, shapes: Shapes, calls: int, elapsed: Any, sent: Any = 0, received: Any = 0
+        self, shapes: Shapes, calls: Any, elapsed: Any, sent: Any = 0, received: Any = 0
     ) -> None:
         """Add to the sums of some shapes."""
         columns = shapes.column
@@ -272,9 +290,27 @@ class ProgramLog:
             records["enter_ns"], records["exit_ns"] = begin[is_long], enter_ns[is_long]
             records["sequence"] = self.last_shape[ranks[is_long]]
             records["shape"], records["kind"] = shapes.id[is_long], INTERVAL
+            if self.counters:
+                self._add_counters(ranks[is_long], (enter_ns - begin)[is_long])
             self._messages.append((ranks[is_long], records))
+        self.off_ns[ranks] = self.queue_ns[ranks] = 0
         self.last_exit[ranks] = exit_ns
         self.last_shape[ranks] = shapes.id if last_shape is None else last_shape
+
+    def _add_counters(self, ranks: Int, length_ns: Int) -> None:
+        """Add the counters of intervals, whose records must follow."""
+        off_ns, queue_ns = self.off_ns[ranks], self.queue_ns[ranks]
+        processor_ns = length_ns - off_ns - queue_ns
+        processors = [self.synthetic.processors.get(rank, [rank])[0] for rank in ranks.tolist()]
+        times, counts = np.zeros((2, len(ranks)), RECORD_TYPE)
+        times["kind"], counts["kind"] = INTERVAL_TIMES, INTERVAL_COUNTS
+        times["enter_ns"], times["exit_ns"] = processor_ns, queue_ns
+        times["sequence"], times["shape"] = off_ns > 0, queue_ns > 0
+        times["choice"] = 1  # no other thread has run
+        counts["enter_ns"], counts["exit_ns"] = 2 * processor_ns, 3 * processor_ns
+        for records in (times, counts):
+            records["thread"] = processors
+            self._messages.append((ranks, records))
 
     # The end
 

@@ -7,8 +7,8 @@ event that it depends on has happened, plus the time of a transfer.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -26,16 +26,28 @@ Times = Any  # ns: one value, or an array with one value for each rank of the jo
 
 @dataclass(frozen=True)
 class Network:
-    """Costs of calls and transfers. A message of more than `eager_bytes` waits for its receiver."""
+    """Costs of calls and transfers. A message of more than `eager_bytes` waits for its receiver.
+
+    slow_links: time that messages from one rank to another take longer, by both ranks.
+    """
 
     latency_ns: int = 2_000
     bytes_per_ns: float = 10.0
     eager_bytes: int = 8_192
     call_ns: int = 200  # of a call besides its waiting and transfers
+    slow_links: Mapping[tuple[int, int], int] = field(default_factory=dict)
 
     def transfer_ns(self, bytes_: int) -> int:
         """Return the time from the start of a message to its end at the receiver."""
         return self.latency_ns + round(bytes_ / self.bytes_per_ns)
+
+    def transfers_ns(self, bytes_: int, sources: Int, destinations: Int) -> Int:
+        """Return the times of messages between ranks."""
+        if not self.slow_links:
+            return np.full(len(sources), self.transfer_ns(bytes_))
+        links = zip(sources.tolist(), destinations.tolist(), strict=True)
+        more = np.array([self.slow_links.get(link, 0) for link in links], np.int64)
+        return more + self.transfer_ns(bytes_)
 
     def collective_ns(self, ranks: int, bytes_: int) -> int:
         """Return the time of a collective after the last arrival."""
@@ -101,11 +113,13 @@ class Simulation:
         start_ns: int = 1_000_000,
         intervals: bool = False,
         sample: int = 1,
+        counters: bool = False,
         **options: Any,
     ) -> None:
         """intervals: write records of the time between two calls. options: of Synthetic.
 
-        sample: record one of so many instances of collectives, as `--sample` does.
+        sample: record one of so many instances of collectives, as `--sample` does. counters: write
+        also the counters of the threads between two calls.
         """
         self.ranks, self.network, self.sample = ranks, network or Network(), sample
         self.synthetic = Synthetic(ranks, **options)
@@ -114,7 +128,8 @@ class Simulation:
         self.now_ns = np.full(ranks, start_ns, np.int64)
         self.calls: list[SimulatedCall] = []
         # A ring has no intervals.
-        self.log = ProgramLog(self.synthetic, start_ns, intervals and not self.synthetic.ring)
+        intervals = intervals and not self.synthetic.ring
+        self.log = ProgramLog(self.synthetic, start_ns, intervals, counters)
         self.worked_ns = np.zeros(ranks, np.int64)  # since the last call
         self._group_of = cache(self._make_group)
 
@@ -122,6 +137,13 @@ class Simulation:
         """Let each rank work."""
         self.now_ns += own_ns
         self.worked_ns += own_ns
+
+    def lose(self, off_ns: Times = 0, queue_ns: Times = 0) -> None:
+        """Let ranks spend time off the processor, and time in which they wait for a processor."""
+        self.log.off_ns += off_ns
+        self.log.queue_ns += queue_ns
+        self.work(off_ns)
+        self.work(queue_ns)
 
     def enter(self, ranks: Int, own_ns: Times = 0) -> Entry:
         """Let some ranks work and make a call."""
@@ -154,12 +176,19 @@ class Simulation:
         bytes_: int = 8,
         root: int | None = None,
         communicator: str = "world",
+        root_site: str = "",
+        datatype: str | None = None,
     ) -> None:
-        """Make a blocking collective; its ranks wait as the operation's wait rule says."""
-        entry, call = self._start(operation, site, own_ns, bytes_, root, communicator)
+        """Make a blocking collective; its ranks wait as the operation's wait rule says.
+
+        root_site: site of the root's call in the trace, if it is elsewhere in the source. The truth
+        has `site` for the root as well.
+        """
+        described = operation, site, communicator
+        more = root_site, datatype
+        entry, call = self._start(operation, site, own_ns, bytes_, root, communicator, *more)
         exits = np.maximum(entry.enter_ns, call.earliest_ns) + call.duration_ns
         self._log(call, CALL, entry.enter_ns, exits)
-        described = operation, site, communicator
         self.leave(entry, exits, call.earliest_ns, call.awaited, *described)
 
     def start(
@@ -219,6 +248,8 @@ class Simulation:
         bytes_: int,
         root: int | None,
         communicator: str,
+        root_site: str = "",
+        datatype: str | None = None,
     ) -> tuple[Entry, Started]:
         base = base_operation(operation)
         known = OPERATIONS.get(base)
@@ -229,7 +260,11 @@ class Simulation:
         size = 0 if base == "barrier" else bytes_ if known is not None else None
         rank_of_root = None if root is None else self.log.find_position(communicator, root)
         facts: dict[str, Any] = {"sent": size, "received": size, "root": rank_of_root}
+        if datatype is not None:
+            facts["type"] = datatype
         shapes = self.log.find_shapes(operation, communicator, site, ranks, **facts)
+        if root_site and root is not None:
+            shapes = self._move_root(shapes, root, operation, communicator, root_site, facts)
         entry = self.enter(ranks, own_ns)
         arrivals = entry.enter_ns[:, None]
         earliest = np.broadcast_to(earliest_exit(arrivals, group), arrivals.shape)[:, 0]
@@ -239,6 +274,24 @@ class Simulation:
         duration = self.network.collective_ns(len(ranks), size or 0)
         started = Started(operation, communicator, shapes, sequence, earliest, awaited, duration)
         return entry, started
+
+    def _move_root(
+        self,
+        shapes: Shapes,
+        root: int,
+        operation: str,
+        communicator: str,
+        site: str,
+        facts: dict[str, Any],
+    ) -> Shapes:
+        """Return the shapes of a collective whose root calls it at another site."""
+        alone = self.log.find_shapes(operation, communicator, site, np.array([root]), **facts)
+        is_root = shapes.rank == root
+        ids, columns = (
+            np.where(is_root, of_root, of_all)
+            for of_root, of_all in ((alone.id, shapes.id), (alone.column, shapes.column))
+        )
+        return Shapes(shapes.rank, ids, columns)
 
     def _make_group(self, operation: str, communicator: str, root: int | None) -> Group:
         groups = self.synthetic.members[communicator]

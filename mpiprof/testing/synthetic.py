@@ -53,6 +53,8 @@ class Synthetic:
         ring: int = 0,  # newest calls of each rank that are recorded; 0 for all
     ) -> None:
         self.ranks, self.ring = ranks, ring
+        self.processors: dict[int, list[int]] = {}  # of each rank; its number by default
+        self.node_processors = 0  # of each node; 0 if it is unknown
         self.nodes = list(nodes) if nodes is not None else [0] * ranks
         self.offsets, self.drifts = list(offsets), list(drifts)
         self.meta: dict[str, Any] = {
@@ -265,7 +267,8 @@ class Synthetic:
             "host": f"n{self.nodes[rank]}",
             "pid": 100 + rank,
             "node": f"node-{self.nodes[rank]}",
-            "processors": [rank],
+            "processors": self.processors.get(rank, [rank]),
+            "node_processors": self.node_processors,
             "started_ns": int(self.to_local(rank, self.started_ns)),
             "started": "2026-01-01T00:00:00Z",
             "size": self.ranks,

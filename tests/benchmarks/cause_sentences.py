@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from support.cause_judgement import RIGHT, UNSURE, WRONG, named_ranks
+
 from benchmarks.live_programs import START, LiveProgram
-from benchmarks.planted_causes import RIGHT, UNSURE, WRONG, named_ranks
 from mpiprof.reports.delay_sentences import REASONS
 
 CALL = r"(\S+) at (\S+?):(\d+)(?: ([\w<>]+))?(?: \(called at [^)]*\))?"

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STEPS = 12, USUAL_MS = 4, LATE_MS = 20, FILE_MB = 64, LATE_RANK = 1 };
+enum { STEPS = 40, USUAL_MS = 4, LATE_MS = 20, FILE_MB = 64, LATE_RANK = 1 };
 
 static const char *folder = ".";
 static char file_path[4096];
@@ -181,33 +181,6 @@ static void thread_late(void)
         pthread_join(thread, NULL);
 }
 
-/* ---- untracked calls: a file of MPI */
-
-static MPI_File mpi_file;
-
-static void mpi_file_open(void)
-{
-    snprintf(file_path, sizeof file_path, "%s/delay-%d", folder, (int)getpid());
-    MPI_File_open(MPI_COMM_SELF, file_path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL,
-                  &mpi_file);
-}
-
-static void mpi_file_write(void)
-{
-    static char block[1 << 20];
-    const double end = now(CLOCK_MONOTONIC) + LATE_MS * 1e-3;
-
-    do
-        MPI_File_write_at(mpi_file, 0, block, sizeof block, MPI_BYTE, MPI_STATUS_IGNORE);
-    while (now(CLOCK_MONOTONIC) < end);
-}
-
-static void mpi_file_remove(void)
-{
-    MPI_File_close(&mpi_file);
-    unlink(file_path);
-}
-
 /* ---- steps */
 
 static const struct reason {
@@ -223,7 +196,6 @@ static const struct reason {
     {"neighbour", neighbour_start, nothing, neighbour_end, true},
     {"quota", nothing, nothing, nothing, true},
     {"thread", nothing, thread_late, nothing, false},
-    {"untracked", mpi_file_open, mpi_file_write, mpi_file_remove, false},
 };
 
 static void run(const struct reason *r, bool late)
@@ -241,17 +213,20 @@ static void run(const struct reason *r, bool late)
         r->end();
 }
 
-/* Enter the control group that the third argument names, before MPI_Init. */
-static void group_enter(const char *tasks)
+/* Before MPI_Init, enter the control group that the third argument names, the late rank the limited
+ * group in it. */
+static void group_enter(const char *group)
 {
     const char *const hydra = getenv("PMI_RANK"), *const prte = getenv("OMPI_COMM_WORLD_RANK");
     const char *const number = hydra != NULL ? hydra : prte;
-    FILE *const f = number != NULL && atoi(number) == LATE_RANK ? fopen(tasks, "w") : NULL;
+    const bool is_late = number != NULL && atoi(number) == LATE_RANK;
+    char path[4096];
 
-    if (f == NULL)
-        return;
-    fprintf(f, "%d\n", (int)getpid());
-    fclose(f);
+    snprintf(path, sizeof path, "%s%s/cgroup.procs", group, is_late ? "/limited" : "");
+    FILE *const f = fopen(path, "w");
+
+    if (f == NULL || fprintf(f, "%d\n", (int)getpid()) < 0 || fclose(f) != 0)
+        abort();
 }
 
 int main(int argc, char **argv)

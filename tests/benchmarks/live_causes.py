@@ -18,20 +18,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from support.cause_judgement import MAX_SAVING_ERROR, RIGHT, UNSURE, WRONG
+
 import mpiprof
 from benchmarks import jobs
 from benchmarks.cause_sentences import judge_sentences
 from benchmarks.checks import Row, report_rows
 from benchmarks.live_programs import COLLECTIVES, MESSAGES, OBJECTS, PROGRAMS, LiveProgram
-from benchmarks.planted_causes import (
-    MAX_COST_ERROR,
-    MAX_WRONG,
-    MIN_RIGHT,
-    MIN_RIGHT_COSTS,
-    RIGHT,
-    UNSURE,
-    WRONG,
-)
+from benchmarks.planted_causes import MAX_WRONG, MIN_RIGHT, MIN_RIGHT_COSTS
 from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.reports import conclusion
 from mpiprof.reports.sentences import finding_text
@@ -109,7 +103,7 @@ def run_programs(
 def explain(judgement: Judgement, verbose: bool) -> None:
     """Print the sentences that are not right, or all sentences."""
     ratio = judgement.cost_ratio
-    is_exact = ratio is None or abs(ratio - 1) <= MAX_COST_ERROR
+    is_exact = ratio is None or abs(ratio - 1) <= MAX_SAVING_ERROR
     if verbose:
         print(f"\n== {judgement.program}", *judgement.findings, sep="\n  ", file=sys.stderr)
     if judgement.result != RIGHT or not is_exact:
@@ -130,7 +124,7 @@ def requirement_rows(judgements: Sequence[Judgement]) -> Iterator[Row]:
         right = sum(part not in judgement.faults for judgement in judgements)
         yield Row(f"{part} named correctly", "", f"{right} of {count}")
     ratios = [one.cost_ratio for one in judgements if one.cost_ratio is not None]
-    exact = sum(abs(ratio - 1) <= MAX_COST_ERROR for ratio in ratios)
+    exact = sum(abs(ratio - 1) <= MAX_SAVING_ERROR for ratio in ratios)
     is_met = exact >= MIN_RIGHT_COSTS * len(ratios)
     yield Row("costs within 10 %", f">= {MIN_RIGHT_COSTS:.0%}", f"{exact} of {len(ratios)}", is_met)
 

@@ -70,7 +70,7 @@ def command() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.message_overhead", description=(__doc__ or "").partition("\n")[0]
     )
-    parser.add_argument("--batches", type=int, default=200, help="of each loop, 500 messages each")
+    parser.add_argument("--batches", type=int, default=150, help="of each loop, 500 messages each")
     parser.add_argument("--alternations", type=int, default=3, help="bare and recorded in turn")
     options = parser.parse_args()
     return report_rows(make_rows(options.batches, options.alternations))

@@ -1,139 +1,37 @@
 """Planted causes and the causes that are reported: `python -m benchmarks.planted_causes`.
 
-Simulated programs of 31 families have one cause of waiting each. The first sentence of the report
-must name its ranks, place, onset and kind, and the cost must be that of the simulation. Programs
-with noise only must lead to no accusation. The exit code is 3 if a requirement is missed.
+Judges all cases of the specifications in tests/causes that have several. The first sentence of the
+report must name ranks, calls, steps and kind of the cause, and its costs must be those of the
+simulation. Fair programs must lead to no accusation. The exit code is 3 if a requirement is missed.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
+import math
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from support.planted_families import FAMILIES, STEPS, PlantedCause, noise_loops, planted_causes
-from support.planted_loops import PlantedLoop
+from support.cause_judgement import INEXACT, MAX_SAVING_ERROR, RIGHT, UNSURE, WRONG, stated_run_ns
+from support.cause_loops import make_loop
+from support.cause_specs import Result, name_class, run_case
+from support.fair_judgement import find_false_accusation
+from support.spec_files import STEPS, Case, Spec, read_specs
 
 import mpiprof
 from benchmarks.checks import Row, report_rows
-from mpiprof.diagnosis.finding import MIN_CERTAINTY, Finding
-from mpiprof.diagnosis.verdict import make_verdict
-from mpiprof.reports import conclusion
-from mpiprof.trace import Trace
 
-NOISE_TRACES = 200
+FAIR_CASES = 200
 MIN_RIGHT, MAX_WRONG = 0.92, 0.02
-MAX_COST_ERROR, MIN_RIGHT_COSTS = 0.1, 0.9
+MIN_RIGHT_COSTS = 0.9
 MAX_ACCUSED_SHARE = 0.03
+MAX_ROUNDING = 0.006  # of a time with three digits
 SAMPLED_TOLERANCE = 4  # steps, for each step between two consecutive ones of a sample
-RIGHT, UNSURE, WRONG = "right", "unsure", "wrong"
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """A planted cause and the report on it.
-
-    result: RIGHT, UNSURE (names nobody) or WRONG. fault: first wrong part. cost_ratio: reported
-    over true cost. sentence: first one of the report about the cause.
-    """
-
-    cause: PlantedCause
-    result: str
-    fault: str
-    cost_ratio: float | None
-    sentence: str
-
-
-def judge(cause: PlantedCause, folder: Path) -> Judgement:
-    """Write the trace of a planted cause, and compare the report with the truth."""
-    trace = mpiprof.open(cause.planted.build().write(folder))
-    verdict = make_verdict(trace, trace.findings())
-    lines = conclusion.verdict_lines(trace, verdict)
-    sentence, first = " ".join(lines[1:2]), verdict.worst
-    if first is None or first.certainty < MIN_CERTAINTY or first.cause == "noise":
-        return Judgement(cause, UNSURE, "", None, sentence)
-    fault = find_fault(cause, first, named_ranks(sentence))
-    differ = first.evidence.get("each") or first.cause == "gradient"
-    removed = range(trace.ranks) if differ else first.ranks
-    # No other rank shows which work is usual for one that works alone: the cost is of all its work.
-    is_alone = first.evidence.get("alone_ns") is not None
-    # The cost in a ring is that of its part of the run.
-    true_ns = None
-    if not cause.planted.ring:
-        true_ns = cause.planted.cost_ns(removed, with_usual_work=not is_alone)
-    ratio = None if true_ns is None else first.cost_ns / max(true_ns, 1)
-    return Judgement(cause, WRONG if fault else RIGHT, fault, ratio, sentence)
-
-
-def find_fault(cause: PlantedCause, first: Finding, named: set[int]) -> str:
-    """Return the first wrong part of a finding and its sentence, or ""."""
-    ranks, allowed = set(first.ranks), set(cause.ranks)
-    # A set of consecutive ranks or a node may be named as a whole.
-    if not (set(cause.named) <= ranks <= allowed and named <= allowed):
-        return f"ranks {sorted(first.ranks)} for {sorted(cause.named)}"
-    if first.cause not in cause.causes:
-        return f"{first.cause} for {cause.causes[0]}"
-    if first.cause != "moving" and first.period != cause.period:
-        return f"period {first.period} for {cause.period}"
-    if first.first_instance is None or abs(first.first_instance - cause.first) > cause.tolerance:
-        return f"from step {first.first_instance} on, for {cause.first}"
-    if cause.planted.ring and cause.planted.loop.messages:
-        return ""  # a ring has no calls on messages
-    if find_sites(first) != cause.sites:
-        return f"between {find_sites(first)} for {cause.sites}"
-    return ""
-
-
-def named_ranks(sentence: str) -> set[int]:
-    """Return the ranks that a sentence names."""
-    ranks: set[int] = set()
-    # A long list ends with the number of omitted ranks.
-    shown = re.sub(r" and \d+ more", "", sentence)
-    for run in re.findall(r"\b[Rr]anks? (\d+(?:(?:-| to |, | and )\d+)*)", shown):
-        for first, last in re.findall(r"(\d+)(?:(?:-| to )(\d+))?", run):
-            ranks |= set(range(int(first), int(last or first) + 1))
-    return ranks
-
-
-def find_sites(finding: Finding) -> tuple[str, str] | None:
-    """Return the operations of the calls around the late work, or None if the finding has none."""
-    work = finding.evidence.get("work")
-    if not work:
-        return None
-    before, after = (work[0][name].get("operation", "") for name in ("before", "after"))
-    return before, after
-
-
-def accusation(trace: Trace) -> str:
-    """Return the sentence or finding that accuses somebody, or ""."""
-    findings = trace.findings()
-    lines = conclusion.verdict_lines(trace, make_verdict(trace, findings))
-    for finding in findings:
-        if finding.ranks and finding.certainty >= MIN_CERTAINTY:
-            share = f"p = {1 - finding.certainty:.1g}, {finding.share:.1%}"
-            return f"{finding.cause} {list(finding.ranks)} ({share})"
-    accusing = [line for line in lines if named_ranks(line)]
-    return accusing[0] if accusing else ""
-
-
-def cause_rows(judgements: Sequence[Judgement]) -> Iterator[Row]:
-    """Yield the requirements for all causes."""
-    count = len(judgements)
-    results = Counter(judgement.result for judgement in judgements)
-    others = "".join(f", {results[result]} {result}" for result in (UNSURE, WRONG))
-    measured = f"{results[RIGHT]} of {count} right{others}"
-    is_met = results[RIGHT] >= MIN_RIGHT * count and results[WRONG] <= MAX_WRONG * count
-    yield Row("first sentence", f">= {MIN_RIGHT:.0%}, <= {MAX_WRONG:.0%}", measured, is_met)
-    ratios = [one.cost_ratio for one in judgements if one.cost_ratio is not None]
-    exact = sum(abs(ratio - 1) <= MAX_COST_ERROR for ratio in ratios)
-    measured = f"{exact} of {len(ratios)}"
-    asked = f">= {MIN_RIGHT_COSTS:.0%}"
-    yield Row("costs within 10 %", asked, measured, exact >= MIN_RIGHT_COSTS * len(ratios))
 
 
 @dataclass(frozen=True)
@@ -144,87 +42,143 @@ class Recording:
     ring: int = 0
 
     @property
+    def options(self) -> dict[str, Any]:
+        """Return the parameters of a program that differ from the complete record."""
+        return {name: value for name, value in vars(self).items() if value > (name == "sample")}
+
+    @property
     def steps(self) -> int:
         """Number of steps: enough for consecutive ones in a sample, and for a ring."""
         return STEPS * (2 if self.ring else self.sample**2)
 
-    def limit(self, cause: PlantedCause) -> PlantedCause:
-        """Return a cause whose trace has these calls only.
+    def limit(self, case: Case) -> Case:
+        """Return a case whose trace has these calls only.
 
-        The first step with the cause may be missing in a sample, and is in a ring.
+        The first step with the cause may be missing in a sample, and is in a ring. A ring has no
+        calls on messages.
         """
-        planted = replace(cause.planted, sample=self.sample, ring=self.ring)
         missing = self.steps if self.ring else SAMPLED_TOLERANCE * (self.sample**2 - 1)
-        tolerance = cause.tolerance + missing
-        return replace(cause, planted=planted, tolerance=tolerance)
+        expected = replace(case.expected, tolerance=case.expected.tolerance + missing)
+        if self.ring and case.parameters.get("loop") not in ("collectives", "nonblocking"):
+            expected = replace(expected, calls=())
+        return replace(case, expected=expected)
+
+
+def cause_rows(results: Sequence[Result]) -> Iterator[Row]:
+    """Yield the requirements for all causes."""
+    count, classes = len(results), count_classes(results)
+    is_met = classes[RIGHT] >= MIN_RIGHT * count and classes[WRONG] <= MAX_WRONG * count
+    asked = f">= {MIN_RIGHT:.0%}, <= {MAX_WRONG:.0%}"
+    yield Row("first sentence", asked, describe_classes(results), is_met)
+    for name in ("saved_ratio", "wait_ratio"):
+        ratios = [getattr(one, name) for one in results]
+        ratios = [ratio for ratio in ratios if ratio is not None]
+        exact = sum(is_exact(ratio) for ratio in ratios)
+        what = "run time" if name == "saved_ratio" else "waiting"
+        measured, is_met = f"{exact} of {len(ratios)}", exact >= MIN_RIGHT_COSTS * len(ratios)
+        yield Row(f"saved {what} within 10 %", f">= {MIN_RIGHT_COSTS:.0%}", measured, is_met)
+
+    stated = [one for one in results if not math.isnan(stated_run_ns(one.report.problem))]
+    stated = [one for one in stated if not math.isnan(one.report.predicted_ns)]
+    equal = sum(
+        abs(stated_run_ns(one.report.problem) / one.report.predicted_ns - 1) <= MAX_ROUNDING
+        for one in stated
+    )
+    measured, is_met = f"{equal} of {len(stated)}", equal == len(stated)
+    yield Row("sentence and --what-if agree", "all", measured, is_met)
+
+
+def is_exact(ratio: float | None) -> bool:
+    """Return whether a reported time over the true time is near 1, or unknown."""
+    return ratio is None or abs(ratio - 1) <= MAX_SAVING_ERROR
+
+
+def count_classes(results: Sequence[Result]) -> Counter[str]:
+    """Return the number of results of each class; sentences with a wrong saving are right."""
+    classes = Counter(name_class(result.judgement) for result in results)
+    classes[RIGHT] += classes.pop(INEXACT, 0)
+    return classes
+
+
+def describe_classes(results: Sequence[Result]) -> str:
+    """Return the numbers of right, unsure and wrong sentences."""
+    classes = count_classes(results)
+    numbers = f"{classes[RIGHT]} of {len(results)} right"
+    return f"{numbers}, {classes[UNSURE]} unsure, {classes[WRONG]} wrong"
 
 
 def rows(
-    families: Sequence[str], noise: int, seed: int, recording: Recording = Recording()
+    specs: Sequence[Spec], fair_cases: int, seed: int, recording: Recording = Recording()
 ) -> Iterator[Row]:
-    """Judge all causes and noise traces, and yield a row for each family and requirement."""
+    """Judge all cases, and yield a row for each specification and requirement."""
+    results = list[Result]()
     with tempfile.TemporaryDirectory(prefix="mpiprof-causes-") as made:
-        folder, judgements = Path(made), list[Judgement]()
-        for family in families:
-            of_family = list[Judgement]()
-            for cause in planted_causes(seed, (family,), recording.steps):
-                path = folder / f"cause-{len(judgements) + len(of_family)}"
-                of_family.append(judge(recording.limit(cause), path))
-                _explain(of_family[-1])
-            judgements += of_family
-            results = Counter(judgement.result for judgement in of_family)
-            others = "".join(f", {results[name]} {name}" for name in (UNSURE, WRONG))
-            yield Row(family, "", f"{results[RIGHT]} of {len(of_family)} right{others}")
-        if judgements:
-            yield from cause_rows(judgements)
-        if noise:
-            yield _noise_row(folder, noise, seed, recording)
+        for spec in specs:
+            if not spec.has_cause:
+                continue
+            of_spec = list[Result]()
+            for number in range(spec.cases):
+                case = recording.limit(spec.make_case(number, seed, recording.steps))
+                folder = Path(made) / f"cause-{len(results) + number}"
+                of_spec.append(run_case(spec, case, folder, **recording.options))
+                _explain(of_spec[-1], number)
+            results += of_spec
+            yield Row(str(spec), "", describe_classes(of_spec))
+        if results:
+            yield from cause_rows(results)
+        fair = [spec for spec in specs if not spec.has_cause]
+        if fair and fair_cases:
+            yield _judge_fair_cases(fair, Path(made), fair_cases, seed, recording)
 
 
-def _noise_row(folder: Path, count: int, seed: int, recording: Recording) -> Row:
-    accused = 0
-    for number, (name, loop) in enumerate(noise_loops(seed, count)):
-        loop = replace(loop, sample=recording.sample, ring=recording.ring)
-        found = accusation(_write_noise(loop, folder / f"noise-{number}"))
-        accused += bool(found)
-        if found:
-            print(f"  noise {number}, {name}: {found}", file=sys.stderr)
-    most = int(MAX_ACCUSED_SHARE * count)
-    return Row(
-        "accused in noise", f"<= {most} of {count}", f"{accused} of {count}", accused <= most
-    )
+def _judge_fair_cases(
+    specs: Sequence[Spec], folder: Path, count: int, seed: int, recording: Recording
+) -> Row:
+    """Judge the first cases of all specifications, of each the same share."""
+    total, judged, accused = sum(spec.cases for spec in specs), 0, 0
+    for spec in specs:
+        for number in range(round(spec.cases * min(count / total, 1))):
+            judged += 1
+            case = spec.make_case(number, seed)
+            loop = make_loop(**case.parameters, **recording.options)
+            trace = mpiprof.open(loop.build().write(folder / f"fair-{judged}"))
+            if accusation := find_false_accusation(trace, loop):
+                accused += 1
+                print(f"  {spec}, case {number}: {accusation}", file=sys.stderr)
+    most = int(MAX_ACCUSED_SHARE * judged)
+    asked = f"<= {most} of {judged}"
+    return Row("accused in noise", asked, f"{accused} of {judged}", accused <= most)
 
 
-def _write_noise(loop: PlantedLoop, folder: Path) -> Trace:
-    return mpiprof.open(loop.build().write(folder))
-
-
-def _explain(judgement: Judgement) -> None:
-    """Print a wrong or unsure sentence, or a wrong cost."""
-    ratio = judgement.cost_ratio
-    is_exact = ratio is None or abs(ratio - 1) <= MAX_COST_ERROR
-    if judgement.result == RIGHT and is_exact:
-        return
-    cost = "" if ratio is None else f", cost x {ratio:.2f}"
-    head = f"  {judgement.cause}: {judgement.result} {judgement.fault}{cost}"
-    print(f"{head}\n    {judgement.sentence}", file=sys.stderr)
+def _explain(result: Result, number: int) -> None:
+    """Print a wrong or unsure sentence, or wrong costs."""
+    costs = [
+        f", {name} x {ratio:.2f}"
+        for name, ratio in (("run time", result.saved_ratio), ("waiting", result.wait_ratio))
+        if not is_exact(ratio)
+    ]
+    if result.judgement != RIGHT or costs:
+        head = f"  {result.spec}, case {number}: {result.judgement}{''.join(costs)}"
+        print(f"{head}\n    {result.report.problem}", file=sys.stderr)
 
 
 def command() -> int:
-    """Judge all causes, and print the table."""
+    """Judge all cases, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--noise", type=int, default=NOISE_TRACES, metavar="N")
+    parser.add_argument("--noise", type=int, default=FAIR_CASES, metavar="N", help="fair cases")
     parser.add_argument("--seed", type=int, default=1, metavar="S")
     parser.add_argument("--sample", type=int, default=1, metavar="K", help="one of K instances")
     parser.add_argument("--ring", type=int, default=0, metavar="N", help="the last N calls")
-    parser.add_argument("families", nargs="*", metavar="FAMILY", help="all by default")
+    parser.add_argument("names", nargs="*", metavar="FILE", help="'none' or files; all by default")
     args = parser.parse_args()
-    families = args.families or list(FAMILIES)
-    if unknown := set(families) - set(FAMILIES) - {"none"}:
-        parser.error(f"unknown family {min(unknown)}; known are {', '.join(FAMILIES)}")
-    families = [family for family in families if family in FAMILIES]
-    recording = Recording(args.sample, args.ring)
-    return report_rows(rows(families, args.noise, args.seed, recording))
+    specs = [spec for spec in read_specs() if spec.cases > 1]
+    files = {spec.file for spec in specs}
+    if unknown := set(args.names) - files - {"none"}:
+        parser.error(f"unknown file {min(unknown)}; known are {', '.join(sorted(files))}")
+    chosen = [
+        spec for spec in specs if not spec.has_cause or not args.names or spec.file in args.names
+    ]
+    return report_rows(rows(chosen, args.noise, args.seed, Recording(args.sample, args.ring)))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -22,12 +21,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from statistics import median
 
+from support.cause_judgement import stated_run_ns
+
 import mpiprof
 from benchmarks import jobs
 from benchmarks.checks import Row, report_rows
 from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.diagnosis.what_if import parse_change, predict_run
-from mpiprof.interface.parse_units import TIMES as TIMES_IN_NS
 from mpiprof.reports.conclusion import verdict_lines
 
 SOURCE = Path(__file__).with_suffix(".c")
@@ -68,7 +68,6 @@ CHANGES = {
 
 # Their repair is another than usual work of all late ranks.
 OTHER_REPAIR = ("unbalanced", "hidden")
-SENTENCE = re.compile(r"the run would take (?:about )?([\d.]+) (\w+) instead of")
 
 
 @dataclass(frozen=True)
@@ -104,12 +103,6 @@ class Result:
 def is_right(error: float) -> bool:
     """Return whether an error is small enough; NaN is not."""
     return abs(error) <= MAX_ERROR
-
-
-def stated_run_ns(sentence: str) -> float:
-    """Return the run time after a repair that a sentence states, NaN if it states none."""
-    match = SENTENCE.search(sentence)
-    return float(match[1]) * TIMES_IN_NS[match[2]] if match else math.nan
 
 
 def record(program: jobs.Program, words: list[str], folder: Path) -> mpiprof.Trace:

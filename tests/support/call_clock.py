@@ -25,6 +25,8 @@ CALL = np.dtype(
 )
 CAPACITY = 1 << 20
 MOST_TEXTS = 4  # of a function's arguments
+# Ends of the names of Fortran functions that call PMPI_*. The others call MPI_*.
+FORTRAN_ENDINGS = {"mpich": ("_f08_",), "openmpi": ("_", "_f08_")}
 RUNTIME = """\
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -91,8 +93,8 @@ WRAPPER = """
     return returned_error;
 }}
 """
-# Open MPI's Fortran library calls PMPI_*, so its own functions are measured. All arguments are
-# addresses, the last is that of the error. Lengths of texts follow.
+# All arguments are addresses, the last is that of the error, which mpi_f08 may omit. Lengths of
+# texts follow.
 FORTRAN_WRAPPER = """
 void {symbol}({parameters})
 {{
@@ -101,7 +103,7 @@ void {symbol}({parameters})
         *(void **)&next = dlsym(RTLD_NEXT, "{symbol}");
     const int64_t enter_ns = now_ns();
     next({arguments});
-    const int returned_error = *(int *)a{last};
+    const int returned_error = a{last} != NULL ? *(int *)a{last} : 0;
     {note}
 }}
 """
@@ -134,7 +136,7 @@ def select_outermost(calls: Array) -> Array:
 
 
 def build_call_clock(mpi: Mpi, *, fortran: bool = False) -> CallClock:
-    """Compile the library for an MPI; fortran: also for functions of Open MPI's Fortran library."""
+    """Compile the library for an MPI; fortran: also for the functions of its Fortran libraries."""
     header = BUILT / "call_clock" / "header.c"
     header.parent.mkdir(parents=True, exist_ok=True)
     header.write_text("#include <mpi.h>\n")
@@ -160,18 +162,20 @@ def build_call_clock(mpi: Mpi, *, fortran: bool = False) -> CallClock:
         if fortran:
             hidden = MOST_TEXTS if "char *" in wrapped[name] else 0
             count = len(arguments) + (-1 if begins else 1)
-            lines.append(_make_fortran_wrapper(name, note, count, hidden))
+            for ending in FORTRAN_ENDINGS[mpi.name]:
+                symbol = name.lower() + ending
+                lines.append(_make_fortran_wrapper(symbol, note, count, hidden))
     source = BUILT / "call_clock" / f"{mpi.name}-{digest([mpi.mpicc, *lines])}.c"
     source.write_text("".join(lines))
     flags = ("-D_GNU_SOURCE", "-shared", "-fPIC", "-w", "-O1")
     return CallClock(compiled(mpi, source, *flags), names)
 
 
-def _make_fortran_wrapper(name: str, note: str, count: int, hidden: int) -> str:
+def _make_fortran_wrapper(symbol: str, note: str, count: int, hidden: int) -> str:
     """Return a wrapper of a Fortran function. hidden: at most so many lengths of texts follow."""
     names = [f"a{i}" for i in range(count + hidden)]
     parameters = ", ".join(f"void *{argument}" for argument in names)
-    fields = {"symbol": f"{name.lower()}_", "note": note, "last": count - 1}
+    fields = {"symbol": symbol, "note": note, "last": count - 1}
     return FORTRAN_WRAPPER.format(parameters=parameters, arguments=", ".join(names), **fields)
 
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mpiprof.diagnosis.delay_graph import Intervals, Waits
+from mpiprof.account.delay_graph import Intervals, Waits
 from mpiprof.trace.types import Float
 
 WAIT = -1  # key of waits

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mpiprof.diagnosis.delay_graph import Intervals, Waits
+from mpiprof.account.delay_graph import Intervals, Waits
 from mpiprof.trace.types import Int
 
 LATENCY_NS = 2_000

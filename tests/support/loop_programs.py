@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.testing.neighbours import make_grid, make_neighbours
+from mpiprof.testing.neighbours import make_grid, make_neighbours, make_ring
 from mpiprof.testing.program import Program
 from mpiprof.trace.types import Int
 
@@ -54,9 +54,38 @@ def halo(
     return Loop(ranks, True, first + (("waitall", "irecv"),) * (exchanges - 1), add_step)
 
 
-def sparse_neighbours(ranks: int, seed: int) -> Loop:
-    """Return an exchange with random neighbours, and a barrier."""
-    random = np.random.default_rng(seed)
+def chain(ranks: int) -> Loop:
+    """Return an exchange with the neighbours in a chain, and an allreduce."""
+    neighbours = make_ring(ranks, periodic=False)
+
+    def add_step(program: Program, work: WorkAt) -> None:
+        program.halo(neighbours, own_ns=work(0))
+        program.collective("allreduce")
+
+    return Loop(ranks, True, (("allreduce", "irecv"),), add_step)
+
+
+def paired(ranks: int, collective: str | None = "allreduce") -> Loop:
+    """Return an allreduce with each neighbour in a chain, and one of all ranks."""
+    pairs = [low for first in (0, 1) for low in range(first, ranks - 1, 2)]
+
+    def prepare(program: Program) -> None:
+        for low in pairs:
+            program.synthetic.add_communicator(f"pair-{low}", [low, low + 1])
+
+    def add_step(program: Program, work: WorkAt) -> None:
+        program.work(work(0))
+        for low in pairs:
+            program.collective("allreduce", "app.py:21:couple", communicator=f"pair-{low}")
+        if collective:
+            program.collective(collective)
+
+    return Loop(ranks, False, (("allreduce", "allreduce"),), add_step, prepare)
+
+
+def sparse_neighbours(ranks: int, drawn: int) -> Loop:
+    """Return an exchange with neighbours that a number draws, and a barrier."""
+    random = np.random.default_rng(drawn)
     lists: list[list[int]] = [[(rank - 1) % ranks, (rank + 1) % ranks] for rank in range(ranks)]
     for _ in range(ranks // 2):
         a, b = random.choice(ranks, 2, replace=False).tolist()
@@ -146,12 +175,12 @@ def nonblocking(ranks: int) -> Loop:
     return Loop(ranks, False, (("wait", "iallreduce"), ("iallreduce", "wait")), add_step)
 
 
-def rows_and_columns(rows: int, columns: int) -> Loop:
+def rows_and_columns(ranks: int, columns: int) -> Loop:
     """Return an allgather in each row and an allreduce in each column of a grid of ranks."""
-    ranks = np.arange(rows * columns).reshape(rows, columns)
+    rows, grid = ranks // columns, np.arange(ranks).reshape(-1, columns)
 
     def prepare(program: Program) -> None:
-        for name, groups in (("row", ranks), ("column", ranks.T)):
+        for name, groups in (("row", grid), ("column", grid.T)):
             for number, members in enumerate(groups.tolist()):
                 program.synthetic.add_communicator(f"{name}-{number}", members)
 
@@ -166,4 +195,4 @@ def rows_and_columns(rows: int, columns: int) -> Loop:
                 program.collective(operation, site, own_ns=own_ns, communicator=of)
 
     places = (("allreduce", "allgather"), ("allgather", "allreduce"))
-    return Loop(rows * columns, False, places, add_step, prepare)
+    return Loop(ranks, False, places, add_step, prepare)

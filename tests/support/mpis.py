@@ -13,7 +13,7 @@ from support import ROOT
 
 # mpiprof's libraries, by ABI and level of MPI.
 LIBRARIES = [f"{abi}-{level}" for abi in ("mpich", "openmpi") for level in collectives.LEVELS]
-LIBRARIES.append("mpiabi-4c")
+LIBRARIES.append(f"mpiabi-{collectives.LEVELS[-1]}")
 
 
 @dataclass(frozen=True)

@@ -44,11 +44,8 @@ class PlantedLoop:
     sample: int = 1
     ring: int = 0
 
-    def build(self, removed: Collection[int] = (), *, with_usual_work: bool = True) -> Program:
-        """Return the program without the delays of some ranks.
-
-        with_usual_work: False to remove also their other work at the places of the delays.
-        """
+    def build(self, removed: Collection[int] = ()) -> Program:
+        """Return the program without the delays of some ranks."""
         loop = self.loop
         nodes = [rank * self.nodes // loop.ranks for rank in range(loop.ranks)]
         offsets, drifts = (0,) * self.nodes, (0.0,) * self.nodes
@@ -62,24 +59,23 @@ class PlantedLoop:
             late_ms = delay.late_ms.copy()
             late_ms[:, list(removed)] = 0.0
             work_ns[:, delay.place] += late_ms * MS
-            if not with_usual_work:
-                work_ns[:, delay.place, list(removed)] = 0.0
         whole_ns = np.maximum(work_ns, 0.0).astype(np.int64)
         for of_step in whole_ns:
             loop.add_step(program, of_step.__getitem__)
         return program
 
-    def cost_ns(self, removed: Collection[int], *, with_usual_work: bool = True) -> int:
+    def cost_ns(self, removed: Collection[int]) -> int:
         """Return the waiting that vanishes without the delays of some ranks, as in `build`."""
         waiting = []
         for of in ((), removed):
-            program = self.build(of, with_usual_work=with_usual_work)
+            program = self.build(of)
             program.collective("finalize")
             waiting.append(int(program.make_truth()["wait_ns"].sum()))
         return waiting[0] - waiting[1]
 
 
 # Delays of some ranks, steps x ranks in ms
+DELAYS = ("constant", "growing", "moving", "varying", "bump", "swing")
 
 
 def constant(steps: int, ranks: int, late: Collection[int], ms: float) -> Float:
@@ -103,6 +99,23 @@ def moving(steps: int, ranks: int, ms: float, stay: int = 1, by: int = 1) -> Flo
     return result
 
 
+def bump(steps: int, ranks: int, ms: float, width: float, speed: float) -> Float:
+    """Return a delay with its maximum at a rank that grows by `speed` per step."""
+    centre = np.arange(steps) * speed % ranks
+    distance = np.abs(np.arange(ranks) - centre[:, None])
+    distance = np.minimum(distance, ranks - distance)
+    return np.asarray(ms * np.exp(-(distance**2) / (2 * width**2)))
+
+
+def swing(steps: int, ranks: int, ms: float, stay: int, width: float, start: int) -> Float:
+    """Return a delay whose centre moves to and fro; width: 0 for a single rank."""
+    phase = (np.arange(steps) // stay + start) % (2 * ranks - 2)
+    distance = np.arange(ranks) - np.abs(phase - (ranks - 1))[:, None]
+    if not width:
+        return np.where(distance == 0, ms, 0.0)
+    return np.asarray(ms * np.exp(-((distance / width) ** 2)))
+
+
 VARYING = ("exponential", "pareto", "uniform")
 
 
@@ -122,7 +135,10 @@ def varying(kind: str, steps: int, ranks: int, late: int, random: np.random.Gene
 
 
 def make_noise(kind: str, shape: tuple[int, int, int], seed: int, nodes: int = 1) -> Float:
-    """Return factors of the mean work: steps x places x ranks."""
+    """Return factors of the mean work: steps x places x ranks.
+
+    kind "elsewhere": little noise at the first place, and much at all others.
+    """
     random = np.random.default_rng(seed)
     steps, places, ranks = shape
     if kind.startswith("correlated"):
@@ -135,6 +151,17 @@ def make_noise(kind: str, shape: tuple[int, int, int], seed: int, nodes: int = 1
     noise: Float
     if kind == "quiet":
         noise = 1 + QUIET * random.standard_normal(shape)
+    elif kind == "small":
+        noise = 1 + 0.06 * random.standard_normal(shape)
+    elif kind == "accidents":
+        noise = 1 + QUIET * random.standard_normal(shape)
+        is_struck = (random.random((steps, 1)) < 1 / 6) & (random.random((steps, ranks)) < 1 / 3)
+        noise[:, 0] += 5 * is_struck
+    elif kind == "elsewhere":
+        noise = 1 + QUIET * random.standard_normal(shape)
+        noise[:, 1:] += 2 * np.exp(random.standard_normal((steps, places - 1, ranks)) - 0.5)
+    elif kind == "gamma":
+        noise = random.gamma(1.0, 3.0, shape)
     elif kind == "normal":
         noise = np.maximum(1 + 0.3 * random.standard_normal(shape), 0.05)
     elif kind == "lognormal":

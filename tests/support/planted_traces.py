@@ -110,7 +110,7 @@ def _kinds(random: np.random.Generator, ranks: int, count: int) -> Iterator[Plan
     yield Planted(f"gradient-{ranks}", late, "gradient", (ranks - 1,), 0)
     late = quiet()
     late[onset, rank] += 25 + 0.02 * count * ranks
-    yield Planted(f"outlier-{ranks}", late, "outlier", (rank,), onset)
+    yield Planted(f"outlier-{ranks}", late, "long_work", (rank,), onset)
     late = noise(random, count, ranks, 0.5)
     yield Planted(f"noise-{ranks}", late, "noise")
     nodes = tuple(rank * 2 // ranks for rank in range(ranks))

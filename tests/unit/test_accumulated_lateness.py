@@ -10,7 +10,8 @@ from support.late_traces import MS, noise
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.diagnosis import delay_graph
+from mpiprof.account import delay_graph
+from mpiprof.causes.single_event import SingleEvent
 from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.interface.format_units import format_time
 from mpiprof.reports import conclusion, sentences
@@ -61,7 +62,7 @@ def test_a_limit_of_following_back_leaves_the_rank(
     longer[:, 0] += 5
     (one,) = unwaited(tmp_path, longer).findings()
     assert one.ranks == (0,)
-    assert one.evidence["late_ns"] == pytest.approx(5 * MS, rel=0.01)
+    assert one.habit.late_ns == pytest.approx(5 * MS, rel=0.01)
     assert one.cost_ns <= 3 * 750 * MS * 1.01
 
 
@@ -84,15 +85,15 @@ def test_a_single_delay_among_many_steps_is_located(tmp_path: Path) -> None:
     longer[90, 0] += 200
     trace = unwaited(tmp_path, longer)
     (one,) = trace.findings()
-    assert (one.cause, one.ranks) == ("outlier", (0,))
-    assert one.first_instance == one.last_instance == 89  # the first reduce follows the start
+    assert (one.cause, one.ranks) == ("long_work", (0,))
     assert one.cost_ns == pytest.approx(3 * 200 * MS, rel=0.02)
     printed = sentences.finding_text(trace, one)
-    onset = format_time(one.evidence["onset_ns"])
-    where = "between two calls of reduce at md.py:6 loop, in repetition 89"
-    assert f"{where} ({onset} after MPI_Init): " in printed
+    assert isinstance(one.fact, SingleEvent)
+    onset = format_time(one.fact.times_ns[0])
+    where = "between two calls of reduce at md.py:6 loop"
+    assert printed.startswith(f"Once, at {onset}, rank 0 works 2") and where in printed
     before = 10 * MS + ((1 + longer[:90, 0]) * MS + 10_000).sum()  # start, work and reduces
-    assert one.evidence["onset_ns"] == pytest.approx(before, abs=0.5 * MS)
+    assert one.fact.times_ns[0] == pytest.approx(before, abs=0.5 * MS)
 
 
 @pytest.mark.heavy
@@ -129,6 +130,6 @@ def test_who_waits_shortly_each_time_is_not_to_blame(tmp_path: Path) -> None:
     trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     one = trace.findings()[0]
     assert (one.cause, one.ranks) == ("rank", (1,))
-    work = one.evidence["work"][0]
-    assert (work["before"]["operation"], work["after"]["operation"]) == ("allreduce", "allreduce")
+    work = one.habit.work[0]
+    assert (work.before["operation"], work.after["operation"]) == ("allreduce", "allreduce")
     assert all(of.ranks in ((1,), ()) for of in trace.findings())

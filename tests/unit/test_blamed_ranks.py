@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from mpiprof.diagnosis.evidence import HabitEvidence
 from mpiprof.diagnosis.finding import Finding, WaitSite
 from mpiprof.reports.blamed_ranks import accented_ranks, name_ranks, takes_plural
 from mpiprof.reports.late_rank_sentences import format_cause
@@ -13,7 +14,7 @@ from mpiprof.reports.late_rank_sentences import format_cause
 
 def make_finding(cause: str, ranks: tuple[int, ...], **evidence: Any) -> Finding:
     at = (WaitSite(0, 8, 0.8),)
-    return Finding(cause, 10, 0.1, (0,), ranks, evidence={"speed": None, **evidence}, waits_at=at)
+    return Finding(cause, 10, 0.1, (0,), ranks, evidence=HabitEvidence(**evidence), waits_at=at)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.planted_programs import MS, Noise
+from support.random_work import MS, Noise
 
 import mpiprof
 from mpiprof.diagnosis.verdict import make_verdict

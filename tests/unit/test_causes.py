@@ -61,7 +61,7 @@ def test_a_late_rank(tmp_path: Path) -> None:
     waiting = float(trace.callsites["total_wait_ns"].iloc[0])
     assert one.cost_ns == pytest.approx(200 * 7 * 3 * MS - 200 * 7 * 0.143 * MS, rel=0.02)
     assert one.cost_ns < waiting
-    assert one.evidence["late_ns"] == pytest.approx(3 * MS, rel=0.02)
+    assert one.habit.late_ns == pytest.approx(3 * MS, rel=0.02)
     assert (one.first_instance, one.last_instance, one.period) == (0, 199, None)
     printed = sentences.finding_text(trace, one)
     assert printed.startswith("Rank 5 works 3.0")
@@ -79,7 +79,7 @@ def test_a_slow_node(tmp_path: Path) -> None:
     assert causes.nodes.iloc[0]["late_ns"] == pytest.approx(2 * MS, rel=0.02)
     (one,) = trace.findings()
     assert (one.cause, one.node, one.ranks) == ("node", "node-1", (4, 5, 6, 7))
-    assert one.evidence["late_ns"] == pytest.approx(2 * MS, rel=0.02)
+    assert one.habit.late_ns == pytest.approx(2 * MS, rel=0.02)
     assert sentences.finding_text(trace, one).startswith("The ranks on n1 work ")
 
 
@@ -132,7 +132,7 @@ def test_causes_that_are_mixed_come_apart(tmp_path: Path) -> None:
     assert causes.nodes.iloc[0]["late_ns"] == pytest.approx(2 * MS, rel=0.1)
     first, second, third = trace.findings()
     assert (first.cause, first.ranks) == ("rank", (1,))
-    assert first.evidence["late_ns"] == pytest.approx(4 * MS, rel=0.05)
+    assert first.habit.late_ns == pytest.approx(4 * MS, rel=0.05)
     assert (second.cause, second.node, third.cause) == ("node", "node-1", "noise")
     costs = [one.cost_ns for one in trace.findings()]
     assert sum(costs) <= trace.callsites["total_wait_ns"].iloc[0] + 1
@@ -232,8 +232,8 @@ def test_the_origin_is_determined_from_late_ranks(tmp_path: Path) -> None:
     trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     one = trace.findings()[0]
     assert (one.cause, one.ranks, one.period) == ("periodic", (1,), 5)
-    work = one.evidence["work"][0]
-    assert (work["before"]["operation"], work["after"]["operation"]) == ("barrier", "allreduce")
+    work = one.habit.work[0]
+    assert (work.before["operation"], work.after["operation"]) == ("barrier", "allreduce")
     text = sentences.finding_text(trace, one)
     assert text.startswith("Rank 1 works 10.0 ms longer than the other ranks between barrier ")
     assert "% changes from instance to instance." in phrases.cause_sentences(trace.causes(1))[1]
@@ -338,7 +338,7 @@ def test_few_instances_and_ranks(tmp_path: Path, count: int, ranks: int) -> None
     causes = trace.causes(0)
     instances = count if ranks > 1 else 0  # calls of one rank are no instances
     assert causes.complete_instances == instances and len(trace.phases(0)) == min(instances, 1)
-    expected = {1: ["outlier"], 2: ["rank"]}.get(count, [])
+    expected = {1: ["long_work"], 2: ["rank"]}.get(count, [])
     assert [one.cause for one in trace.findings()] == expected
     for one in trace.findings():
         assert "nan" not in sentences.finding_text(trace, one)

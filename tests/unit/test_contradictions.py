@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.message_traces import sums
-from support.planted_programs import MS, Noise
+from support.random_work import MS, Noise
 from support.synthetic import MACHINE, Synthetic
 
 import mpiprof
@@ -103,7 +103,7 @@ def test_many_equal_receives_are_no_single_event(tmp_path: Path) -> None:
     findings = trace.findings()
     assert findings
     assert "once" not in verdict_of(trace)
-    assert all(one.evidence["instances"] > 1 for one in findings if one.cause == "noise")
+    assert all(one.rest.instances > 1 for one in findings if one.cause == "noise")
 
 
 def test_a_killed_rank_that_polls_has_no_share_above_the_run(

@@ -17,10 +17,11 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
+from mpiprof.account.division import divide_time
 from mpiprof.errors import TraceError, UsageError
 from mpiprof.metrics.arrival_pattern import read_arrival_pattern
 from mpiprof.metrics.rank_totals import make_rank_totals, point_to_point_time, read_instance
-from mpiprof.reports.overview import callsite_rows, time_sums
+from mpiprof.reports.overview import callsite_rows
 from mpiprof.reports.rank_locations import describe_location
 
 
@@ -109,18 +110,18 @@ def test_one_instance_is_a_row_of_the_matrix(data: TraceData) -> None:
     ids=str,
 )
 def test_where_the_time_went_adds_up_under_every_filter(data: TraceData, state: PageState) -> None:
-    parts = filtered_tables.sum_times(data, state).compose()
+    parts = filtered_tables.divide_filtered_time(data, state).parts
     assert min(parts.values()) >= 0
     assert sum(parts.values()) == pytest.approx(
         data.trace.duration_ns * len(data.filtered_ranks(state))
     )
     sums = filtered_tables.filtered_totals(data, state)
-    assert parts["waiting"] == sums["total_wait_ns"].sum()
+    assert parts["collective_wait"] == sums["total_wait_ns"].sum()
 
 
 def test_the_page_without_filters_has_the_times_of_the_report(data: TraceData) -> None:
     state = PageState()
-    assert filtered_tables.sum_times(data, state) == time_sums.sum_times(data.trace)
+    assert filtered_tables.divide_filtered_time(data, state) == divide_time(data.trace)
     page = filtered_tables.all_callsites(data, state)
     report = callsite_rows.list_callsites(data.trace)
     for names in (("place", "operation"), ("total_wait_ns", "bytes")):

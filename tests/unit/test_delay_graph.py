@@ -11,9 +11,9 @@ from support.halo_waits import halo_waits, order_waits
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.diagnosis import delay_graph
-from mpiprof.diagnosis.delay_graph import DelayGraph, Intervals
-from mpiprof.diagnosis.work_intervals import INSIDE, NOWHERE, UNRECORDED, number_same_work
+from mpiprof.account import delay_graph
+from mpiprof.account.delay_graph import DelayGraph, Intervals
+from mpiprof.account.work_intervals import INSIDE, NOWHERE, UNRECORDED, number_same_work
 from mpiprof.trace.types import Int
 
 Wait = tuple[int, int, int, list[tuple[int, int]]]  # awaited, until, since, members with begins

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.planted_programs import MS, Noise
+from support.random_work import MS, Noise
 
 import mpiprof
 from mpiprof.diagnosis.finding import Finding
@@ -42,7 +42,7 @@ def test_each_step_is_said_only_of_all_steps(tmp_path: Path) -> None:
     delays = np.random.default_rng(3).exponential(4 * MS, 50).astype(int).tolist()
     finding, text = first_finding(tmp_path, 50, lambda step: (2, delays[step]))
     assert finding.cause == "rank" and finding.ranks == (2,)
-    late, count = finding.evidence["late_instances"], finding.evidence["instances"]
+    late, count = finding.habit.late_instances, finding.habit.instances
     assert 0 < late < count == 50
     assert "in each step" not in text
     assert text.count(f"{late} of {count} steps") == 1

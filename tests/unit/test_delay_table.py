@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpiprof.diagnosis.delay_library import number_pairs, sum_intervals
+from mpiprof.account.delay_library import number_pairs, sum_intervals
 
 RANKS, KEYS = 4, 5
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from support.halo_waits import find_first, order_groups
 
-from mpiprof.diagnosis.delay_graph import Waits
-from mpiprof.diagnosis.delay_library import WindowFinder, join_groups
+from mpiprof.account.delay_graph import Waits
+from mpiprof.account.delay_library import WindowFinder, join_groups
 from mpiprof.metrics.time_order import order_from_latest
 from mpiprof.trace.types import Bool, Int
 

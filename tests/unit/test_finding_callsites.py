@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from support.page_traces import write_damaged
-from support.planted_families import planted_causes
+from support.spec_files import Spec, read_specs
 
 import mpiprof
+from mpiprof.diagnosis.evidence import HabitEvidence
 from mpiprof.diagnosis.finding import Finding, WaitSite, find_causes_at, is_blamed
 from mpiprof.diagnosis.late_rank import find_late_rank
 from mpiprof.reports import callsite_table, json
@@ -30,10 +31,11 @@ from mpiprof.trace import Trace
 
 MS = 1_000_000
 RANKS, LATE = 8, 3
-FAMILIES_WITH_PAGES = (
-    *("ring", "grid", "ring only", "pipeline", "workers", "sendrecv", "late receiver"),
-    *("hot centre", "several ranks", "two causes", "slow node", "moving", "own loads", "outlier"),
-)
+SPECS_WITH_PAGES = [
+    spec
+    for spec in read_specs()
+    if spec.file in ("late_rank_messages", "late_ranks", "delay_steps") and spec.has_cause
+]
 
 
 def make_headline(trace: Trace, callsite: int | tuple[str, int]) -> Phrases:
@@ -169,24 +171,20 @@ def test_the_cause_of_waiting_for_messages_is_named(rank: int, sentence: str) ->
 
 
 @pytest.mark.parametrize(
-    ("saved_ns", "certainty", "evidence", "texts"),
+    ("saved_ns", "certainty", "work_ns", "texts"),
     [
-        (0.0, 0.9, {}, ("nothing alone", "–", "other ranks are as late")),
-        (40e6, 0.9, {}, ("40.0 ms", "10 %", "")),
-        (40e6, 0.1, {}, ("up to 40.0 ms", "10 %", "")),
-        (
-            40e6,
-            0.9,
-            {"saved_work_ns": 5e6},
-            ("40.0 ms", "10 %", "35.0 ms of waiting, 5.00 ms of work"),
-        ),
+        (0.0, 0.9, 0.0, ("nothing alone", "–", "other ranks are as late")),
+        (40e6, 0.9, 0.0, ("40.0 ms", "10 %", "")),
+        (40e6, 0.1, 0.0, ("up to 40.0 ms", "10 %", "")),
+        (40e6, 0.9, 5e6, ("40.0 ms", "10 %", "35.0 ms of waiting, 5.00 ms of work")),
     ],
 )
 def test_a_saving_is_divided_into_waiting_and_work(
-    saved_ns: float, certainty: float, evidence: Any, texts: tuple[str, str, str], tmp_path: Path
+    saved_ns: float, certainty: float, work_ns: float, texts: tuple[str, str, str], tmp_path: Path
 ) -> None:
     trace = write_halo(tmp_path / "trace", every=1, steps=2)
     vars(trace)["run_ns"] = 400e6
+    evidence = HabitEvidence(saved_work_ns=work_ns)
     finding = replace(CAUSE, saved_ns=saved_ns, certainty=certainty, evidence=evidence)
     assert astuple(describe_saving(trace, finding)) == texts
 
@@ -213,15 +211,16 @@ def check_savings(trace: Trace, findings: Sequence[Finding]) -> None:
     """A repair saves no more than the waiting and the work that it removes, as means of ranks."""
     waiting = float(trace.run_times.total_wait.value) / trace.ranks
     for finding in findings:
-        work = float(finding.evidence.get("saved_work_ns", 0.0))
+        work = finding.evidence.saved_work_ns
         assert finding.saved_ns <= 1.01 * waiting + work + 1000, (finding.cause, finding.ranks)
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("family", FAMILIES_WITH_PAGES)
-def test_the_page_of_a_finding_blames_its_ranks(family: str, tmp_path: Path) -> None:
-    """Planted causes of families with messages, several ranks or few steps."""
-    trace = mpiprof.open(next(planted_causes(families=(family,))).planted.build().write(tmp_path))
+@pytest.mark.parametrize("spec", SPECS_WITH_PAGES, ids=str)
+def test_the_page_of_a_finding_blames_its_ranks(spec: Spec, tmp_path: Path) -> None:
+    """Planted causes with messages, several ranks or few steps."""
+    case = spec.make_case()
+    trace = mpiprof.open(case.build(**case.planted).write(tmp_path))
     findings = trace.findings()
     assert list_contradictions(trace, findings) == []
     check_savings(trace, findings)

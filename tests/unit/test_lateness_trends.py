@@ -30,7 +30,7 @@ def test_lateness_that_changes_steadily_has_a_rank(
     trace = one_site(tmp_path, Synthetic(4), late)
     (one,) = trace.findings()
     assert (one.cause, one.ranks) == ("rank", (2,)) and one.certainty > 0.99
-    assert one.evidence["grows"] == pytest.approx([first * MS, last * MS], abs=0.1 * MS)
+    assert one.habit.grows == pytest.approx([first * MS, last * MS], abs=0.1 * MS)
     assert one.cost_ns == pytest.approx(COUNT * 3 * (first + last) / 2 * MS, rel=0.05)
     text = sentences.finding_text(trace, one)
     assert printed in text and "works up to " in text and "This holds in" not in text
@@ -56,7 +56,7 @@ def test_who_wanders_does_not_grow(tmp_path: Path) -> None:
     for seed in range(60):
         walk = np.cumsum(np.random.default_rng(seed).normal(0, 0.2, (COUNT, 4)), 0)
         trace = one_site(tmp_path / str(seed), Synthetic(4), 15 + walk)
-        grown += any(one.evidence.get("grows") for one in trace.findings())
+        grown += any(getattr(one.evidence, "grows", None) for one in trace.findings())
     assert grown <= 1
 
 
@@ -71,7 +71,7 @@ def test_lateness_of_two_levels_is_that_of_one_rank(
     one = trace.findings()[0]
     assert (one.cause, one.ranks) == ("rank", (2,)) and one.certainty > 0.99
     assert one.cost_ns == pytest.approx(100 * 3 * sum(levels) * MS, rel=0.05)
-    begins = [first for first, _, _ in one.evidence["levels"]]
+    begins = [first for first, _, _ in one.habit.levels]
     assert begins == [0, 100]
     text = sentences.finding_text(trace, one)
     assert " in steps 0 to 99, then " in text and " in steps 100 to 199. " in text

@@ -12,9 +12,9 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
+from mpiprof.account.division import divide_time
 from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.reports import conclusion
-from mpiprof.reports.overview.time_sums import sum_times
 from mpiprof.store import cache
 from mpiprof.testing.synthetic import upgrade_folder
 from mpiprof.timeline.build import open_or_build
@@ -175,10 +175,10 @@ def test_the_time_of_a_lost_rank_is_no_computing(tmp_path: Path) -> None:
     folder, _ = write_rules(tmp_path / "t")
     whole = mpiprof.open(folder).efficiencies.iloc[0]
     trace = lose(folder, 3)
-    parts = sum_times(trace).compose()
-    assert parts["lost"] == trace.duration_ns
+    parts = divide_time(trace).parts
+    assert parts["unrecorded"] == trace.duration_ns
     assert sum(parts.values()) == pytest.approx(RANKS * trace.duration_ns)
-    assert parts["outside"] == pytest.approx(whole["useful_ns"] * 5 / 6, rel=1e-3)
+    assert parts["work"] == pytest.approx(whole["useful_ns"] * 5 / 6, rel=1e-3)
     found = trace.efficiencies.iloc[0]
     assert found["useful_ns"] == pytest.approx(whole["useful_ns"] * 5 / 6, rel=1e-3)
     assert found["load_balance"] == pytest.approx(whole["load_balance"], rel=1e-3)

@@ -11,10 +11,10 @@ from support.loop_programs import Loop, collectives, halo
 from support.planted_loops import Delay, PlantedLoop
 
 import mpiprof
+from mpiprof.account.record_gaps import find_record_gaps
 from mpiprof.diagnosis import delay_matrix
 from mpiprof.diagnosis.delay_matrix import choose_columns
 from mpiprof.diagnosis.finding import Finding
-from mpiprof.diagnosis.record_gaps import find_record_gaps
 from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.reports import conclusion
 from mpiprof.testing.program import Program
@@ -39,8 +39,8 @@ def first_finding(of: PlantedLoop, folder: Path) -> tuple[Finding, Trace]:
 
 def operations(finding: Finding) -> tuple[str, str]:
     """Return the operations of the calls around the late work."""
-    work = finding.evidence["work"][0]
-    return work["before"]["operation"], work["after"]["operation"]
+    work = finding.habit.work[0]
+    return work.before["operation"], work.after["operation"]
 
 
 @pytest.mark.heavy
@@ -150,4 +150,4 @@ def test_a_long_run_is_represented_by_some_of_its_steps(
     assert first.first_instance is not None and abs(first.first_instance - onset) <= 16
     assert first.cost_ns == pytest.approx(loop.cost_ns([1]), rel=0.1)
     assert first.saved_ns == pytest.approx(late.sum() * MS, rel=0.1)
-    assert first.evidence["instances"] == 1_000
+    assert first.habit.instances == 1_000

@@ -1,103 +1,76 @@
-"""The benchmark of planted causes: some causes and noise of it, and its judgement."""
+"""The benchmark of planted causes: its requirements, and its judgement of fair programs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from benchmarks import planted_causes as benchmark
-from support.planted_families import PlantedCause, noise_loops, planted_causes
+from support.cause_judgement import INEXACT, RIGHT, UNSURE, WRONG, Report
+from support.cause_loops import make_loop
+from support.cause_specs import Result, Truth
+from support.fair_judgement import find_false_accusation
+from support.spec_files import STEPS, find_spec
 
 import mpiprof
 from mpiprof.diagnosis.finding import Finding
 
-CASES = (
-    ("root of workers", 1),  # only one rank works between these calls
-    ("pipeline", 1),  # with a barrier: work of the usual length costs wait, too
-    ("onset", 2),
-    ("moving", 2),
-    ("slow node", 0),
-)
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize(("family", "number"), CASES)
-def test_a_cause_is_reported_with_its_cost(family: str, number: int, tmp_path: Path) -> None:
-    cause = list(planted_causes(families=(family,)))[number]
-    judgement = benchmark.judge(cause, tmp_path / "trace")
-    assert (judgement.result, judgement.fault) == (benchmark.RIGHT, "")
-    assert judgement.cost_ratio == pytest.approx(1, abs=benchmark.MAX_COST_ERROR)
-
-
-def test_ranks_of_a_sentence() -> None:
-    sentence = "Two thirds of it: ranks 3, 5-7 and 4 more work longer than rank 12."
-    assert benchmark.named_ranks(sentence) == {3, 5, 6, 7, 12}
-
-
-def true_finding(cause: PlantedCause) -> Finding:
-    """Return the finding that describes a cause."""
-    before, after = ({"operation": name} for name in cause.sites)
-    return Finding(
-        cause.causes[0],
-        1,
-        0.5,
-        (0,),
-        cause.ranks,
-        period=cause.period,
-        first_instance=cause.first,
-        evidence={"work": [{"before": before, "after": after}]},
-    )
-
-
-WRONG: dict[str, Mapping[str, Any]] = {
-    "ranks": {"ranks": (0, 1, 2)},
-    "noise": {"cause": "noise"},
-    "period": {"period": 7},
-    "step": {"first_instance": 40},
-    "between": {"evidence": {"work": [{"before": {"operation": "scan"}, "after": {}}]}},
-}
-
-
-@pytest.mark.parametrize("family", ["onset", "slow node", "periodic"])
-def test_each_wrong_part_of_a_finding_is_a_fault(family: str) -> None:
-    cause = list(planted_causes(families=(family,)))[2]
-    finding = true_finding(cause)
-    assert benchmark.find_fault(cause, finding, set(cause.named)) == ""
-    for word, change in WRONG.items():
-        assert word in benchmark.find_fault(cause, replace(finding, **change), set(cause.named))
-    other = set(range(cause.planted.loop.ranks)) - set(cause.ranks)
-    assert "ranks" in benchmark.find_fault(cause, finding, other)  # in the sentence alone
-    onset = replace(finding, first_instance=cause.first + cause.tolerance)
-    assert benchmark.find_fault(cause, onset, set(cause.named)) == ""
+SPEC = find_spec("delay_steps", "Onset")
+FINDING = Finding("rank", 109, 0.5, (0,), (3,), saved_ns=109.0)
+RESULT = Result(SPEC, Truth(300, 100, 100), Report([], "", FINDING), RIGHT)
+FAR = replace(RESULT, judgement=INEXACT, truth=Truth(300, 90, 90))
 
 
 @pytest.mark.parametrize(
     ("right", "wrong", "exact", "met"),
-    [(92, 2, 90, (True, True)), (91, 2, 89, (False, False)), (97, 3, 100, (False, True))],
+    [
+        (92, 2, 90, [True, True, True]),
+        (91, 2, 80, [False, False, False]),
+        (97, 3, 97, [False, True, True]),
+    ],
 )
 def test_requirements_for_a_hundred_causes(
-    right: int, wrong: int, exact: int, met: tuple[bool, bool]
+    right: int, wrong: int, exact: int, met: list[bool]
 ) -> None:
-    cause = next(planted_causes(families=("onset",)))
-    results = [benchmark.RIGHT] * right + [benchmark.WRONG] * wrong
-    results += [benchmark.UNSURE] * (100 - len(results))
-    judgements = [
-        benchmark.Judgement(cause, result, "", 1.09 if i < exact else 1.11, "")
-        for i, result in enumerate(results)
-    ]
-    first, costs = benchmark.cause_rows(judgements)
-    assert (first.holds, costs.holds) == met
+    results = [RESULT] * exact + [FAR] * (right - exact)
+    results += [replace(RESULT, judgement=f"{WRONG}: ranks")] * wrong
+    results += [replace(RESULT, judgement=UNSURE)] * (100 - len(results))
+    *rows, agreement = benchmark.cause_rows(results)
+    assert agreement.measured == "0 of 0"
+    assert [row.holds for row in rows] == met
     unsure = 100 - right - wrong
-    assert first.measured == f"{right} of 100 right, {unsure} unsure, {wrong} wrong"
+    assert rows[0].measured == f"{right} of 100 right, {unsure} unsure, {wrong} wrong"
+
+
+def test_a_part_of_the_record_has_its_tolerance() -> None:
+    case = SPEC.make_case(1)
+    complete, sampled, ring = (
+        benchmark.Recording(**options).limit(case).expected
+        for options in ({}, {"sample": 2}, {"ring": 50})
+    )
+    assert complete == case.expected
+    assert sampled.tolerance == case.expected.tolerance + 3 * benchmark.SAMPLED_TOLERANCE
+    assert ring.tolerance > STEPS and ring.calls == case.expected.calls
+    assert benchmark.Recording(ring=50).limit(SPEC.make_case(0)).expected.calls == ()
+    assert benchmark.Recording(sample=3).options == {"sample": 3}
+    assert benchmark.Recording().options == {}
 
 
 @pytest.mark.heavy
-def test_only_a_cause_is_accused(tmp_path: Path) -> None:
-    loops = [loop for _, loop in noise_loops(1, 1)]
-    cause = list(planted_causes(families=("onset",)))[2]
-    for loop, expected in ((loops[0], False), (cause.planted, True)):
-        trace = mpiprof.open(loop.build().write(tmp_path / f"trace-{expected}"))
-        assert bool(benchmark.accusation(trace)) == expected
+@pytest.mark.parametrize(
+    ("file", "title", "is_accused"),
+    [("fair_loops", "Any noise beside messages", False), ("delay_steps", "Onset", True)],
+)
+def test_only_a_cause_is_accused(file: str, title: str, is_accused: bool, tmp_path: Path) -> None:
+    case = find_spec(file, title).make_case(2)
+    loop = make_loop(**{**case.parameters, **case.planted})
+    trace = mpiprof.open(loop.build().write(tmp_path / "t"))
+    assert bool(find_false_accusation(trace, loop)) == is_accused
+
+
+@pytest.mark.parametrize(("predicted_ns", "is_met"), [(1.492e8, True), (1.60e8, False)])
+def test_sentences_state_the_time_of_the_what_if(predicted_ns: float, is_met: bool) -> None:
+    report = Report([], "the run would take 149 ms instead of 387 ms", FINDING, "", predicted_ns)
+    *_, agreement = benchmark.cause_rows([replace(RESULT, report=report)])
+    assert agreement.holds == is_met

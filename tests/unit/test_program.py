@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import mpiprof
+from mpiprof.metrics.polling_delays import find_polling_delays
 from mpiprof.operations import OPERATIONS, WaitRule
 from mpiprof.testing.neighbours import make_grid, make_neighbours, make_ring
 from mpiprof.testing.program import Program
@@ -162,6 +163,18 @@ def test_neighbourhood_collectives_wait_for_sources() -> None:
     assert truth["awaited"].tolist() == [-1, -1, 1]
 
 
+def test_the_root_may_have_a_call_site_of_its_own(tmp_path: Path) -> None:
+    program = Program(4)
+    for root in (2, 0):
+        program.collective("bcast", "app.py:24:main", root=root, root_site="app.py:20:main")
+    events = mpiprof.open(program.write(tmp_path / "t", finalize=False)).events
+    lines = events.pivot(index="sequence", columns="rank", values="site").to_numpy()
+    assert [[site.split()[0][-2:] for site in instance] for instance in lines.tolist()] == [
+        ["24", "24", "20", "24"],
+        ["20", "24", "24", "24"],
+    ]
+
+
 def test_work_and_calls_fill_the_time() -> None:
     program = make_mixture()
     truth = program.make_truth()
@@ -281,3 +294,60 @@ def test_a_call_and_its_messages_are_in_one_chunk(tmp_path: Path) -> None:
     assert calls.value_counts()[["waitall", "irecv", "isend"]].tolist() == [900, 1800, 1800]
     # 120 call sites of Irecv and Isend to two neighbours, and of Waitall; a chunk has 511 sums.
     assert (trace.message_sums["rank"] == 0).sum() == 120 * 5
+
+
+def test_messages_of_a_slow_link_take_longer() -> None:
+    network = Network(LATENCY, 1.0, 1_000, CALL, {(1, 2): MS})
+    program = Program(4, network, START)
+    program.message([0, 1], [3, 2], bytes_=8)
+    ends = {1: START + CALL, 2: START + MS + LATENCY + 8 + CALL, 3: START + LATENCY + 8 + CALL}
+    assert {rank: program.now_ns[rank] for rank in ends} == ends
+    assert select(program.make_truth(), "recv")["wait_ns"] == [0, 0]  # not for the sender
+    for size in (8, 50_000):
+        program = Program(4, network, START)
+        program.halo(make_ring(4), bytes_=size)
+        assert np.flatnonzero(program.now_ns > START + MS).tolist() == [2]
+
+
+def test_counters_of_intervals_are_read_back(tmp_path: Path) -> None:
+    """No chunk ends between an interval and its counters."""
+    steps = 1_000
+    program = Program(2, counters=True, intervals=True)
+    program.synthetic.processors = {0: [5], 1: [5]}
+    for _ in range(steps):
+        program.work(MS)
+        program.lose(off_ns=np.array([0, 3 * MS]), queue_ns=np.array([2 * MS, 0]))
+        program.sendrecv([1, 0], [1, 0])
+    trace = mpiprof.open(program.write(tmp_path / "t"))
+    intervals = trace.intervals
+    for rank, queue_ns, off_ns in ((0, 2 * MS, 0), (1, 0, 3 * MS)):
+        rows = intervals[intervals["rank"] == rank]
+        assert len(rows) == steps and set(rows["first_processor"]) == {5}
+        assert set(rows["processor_ns"]) == {MS} and set(rows["queue_ns"]) == {queue_ns}
+        assert set(rows["end_ns"] - rows["begin_ns"]) == {MS + queue_ns + off_ns}
+
+
+def test_a_poll_finds_a_message_after_its_pause(tmp_path: Path) -> None:
+    program = Program(2, SIMPLE, START)
+    program.work(np.array([0, 17 * MS]))
+    program.poll(1, 0, pause_ns=10 * MS)
+    assert program.now_ns.tolist() == [START + 20 * MS + 2 * CALL, START + 17 * MS + CALL]
+    program.poll(1, 0, pause_ns=MS)  # the message arrives before the first call
+    trace = mpiprof.open(program.write(tmp_path / "t"))
+    calls = trace.message_calls[trace.message_calls["operation"] == "iprobe"]
+    assert calls["polls"].tolist() == [2, 0]
+    assert calls["exit_ns"].iloc[0] - calls["enter_ns"].iloc[0] == 20 * MS + CALL
+    assert trace.message_waits["wait_ns"].tolist() == [17 * MS]
+    assert find_polling_delays(trace)["delay_ns"].tolist() == [3 * MS]
+
+
+def test_the_two_broadcasts_of_an_object_have_sites_of_their_own(tmp_path: Path) -> None:
+    program = Program(2)
+    for datatype in ("MPI_COUNT", "MPI_BYTE"):
+        program.collective("bcast", datatype=datatype)
+    events = mpiprof.open(program.write(tmp_path / "t", finalize=False)).events
+    sites = events.loc[events["rank"] == 0, "site"].tolist()
+    assert [site.partition(", ")[2] for site in sites] == [
+        "sizes of comm.bcast",
+        "data of comm.bcast",
+    ]

@@ -24,6 +24,7 @@ def rows_of(elapsed: Float, wait: Float) -> Rows:
     rows = make_empty_rows(len(wait))
     rows.complete[:] = ~np.isnan(wait)
     rows.mean_elapsed, rows.wait = elapsed, wait
+    rows.elapsed = 7 * elapsed
     return rows
 
 
@@ -62,6 +63,21 @@ def test_quantiles_are_as_near_as_promised(count: int) -> None:
                 else:
                     assert np.isnan(value)
     assert np.isnan(table["wait_p50_ns"][[0, 1, 3, 4]]).all()
+
+
+def test_the_excess_is_that_of_long_transfers() -> None:
+    """A transfer is the time of all ranks without their wait; each call site has its median."""
+    rows, where = random_rows(5, 5000)
+    rows.elapsed = rows.wait + np.random.default_rng(5).exponential(1e6, len(rows.wait))
+    collected = Quantiles()
+    collected.add(rows, np.array([2, 5, 11]), where)
+    excess = collected.sum_excess("transfer", 2.0, 12)
+    for place, callsite in enumerate((2, 5, 11)):
+        transfer = (rows.elapsed - rows.wait)[(where == place) & rows.complete]
+        usual = exact(transfer, 50)
+        expected = (transfer - usual)[transfer > 2 * usual].sum()
+        assert excess[callsite] == pytest.approx(expected, rel=0.03)
+    assert not excess[[0, 1, 3, 4]].any()
 
 
 def test_a_bucket_s_middle_is_near_all_that_is_in_it() -> None:

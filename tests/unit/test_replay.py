@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import mpiprof
-from mpiprof.diagnosis.delay_graph import Intervals
-from mpiprof.diagnosis.replay import Replay
+from mpiprof.account.delay_graph import Intervals
+from mpiprof.account.replay import Replay
 from mpiprof.metrics.dependences import DependenceCollector, Dependences
 from mpiprof.testing.neighbours import make_ring
 from mpiprof.testing.program import Program
@@ -230,5 +230,5 @@ def test_the_replay_predicts_the_repaired_program(
     removed[chosen] = length[chosen] - of_late
     replay = faulty.derive("replay")
     ends = replay.find_ends(intervals)
-    saved = replay.find_saved_time(faulty, intervals.rank, ends, removed)
+    saved, _ = replay.find_saved_times(faulty, intervals.rank, ends, removed)
     assert faulty.run_ns - saved == pytest.approx(repaired.run_ns, rel=error)

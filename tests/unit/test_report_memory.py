@@ -70,6 +70,7 @@ def test_the_memory_is_in_proportion_to_the_trace(
     command = [sys.executable, "-c", program, str(trace)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "no sure cause" in done.stdout or "Nothing stands out" in done.stdout
+    expected = "no sure cause", "Nothing stands out", "ranks wait in turn"
+    assert any(text in done.stdout for text in expected)
     peak_mb = float(done.stderr.split("peak ")[-1])
     assert peak_mb < BASE_MB + BYTES_PER_BYTE * log_mb

@@ -12,6 +12,7 @@ import pytest
 from scipy import stats
 from support.run_pairs import MS, RANKS, Program, record, simulate
 
+from mpiprof.causes.habits.significance import stretch_means
 from mpiprof.diagnosis.compare import SIGNIFICANCE_LEVEL, compare
 from mpiprof.diagnosis.compare_verdict import judge_difference, recommend_repetitions
 from mpiprof.diagnosis.run_variation import (
@@ -25,7 +26,6 @@ from mpiprof.diagnosis.run_variation import (
     own_times,
     rank_spread,
 )
-from mpiprof.diagnosis.significance import stretch_means
 from mpiprof.trace.types import Float
 
 PAIRS = 200

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from support import planted_programs
+from support import random_work
 from support.small_chunks import write_small_chunks
 
 import mpiprof
@@ -36,7 +36,7 @@ DELAY_KEYS = ["rank", "before_id", "after_id"]
 
 def halo(steps: int = 90, late_from: int = 0) -> Program:
     """Return halo exchanges with a late rank, and an allreduce in each step."""
-    program, noise = Program(RANKS, intervals=True), planted_programs.Noise(RANKS)
+    program, noise = Program(RANKS, intervals=True), random_work.Noise(RANKS)
     for step in range(steps):
         for exchange in range(3):
             own = noise.work(spread=0.1)
@@ -48,7 +48,7 @@ def halo(steps: int = 90, late_from: int = 0) -> Program:
 
 def random_messages(steps: int = 80) -> Program:
     """Return blocking messages of random pairs, some of them synchronous, and a barrier."""
-    program, noise = Program(RANKS, intervals=True), planted_programs.Noise(RANKS)
+    program, noise = Program(RANKS, intervals=True), random_work.Noise(RANKS)
     for _ in range(steps):
         for _ in range(3):
             program.work(noise.work(spread=0.5))
@@ -62,7 +62,7 @@ def random_messages(steps: int = 80) -> Program:
 
 def rooted_calls(steps: int = 60) -> Program:
     """Return calls with a root, also on communicators that overlap, and messages along a ring."""
-    program, noise = Program(RANKS, intervals=True), planted_programs.Noise(RANKS)
+    program, noise = Program(RANKS, intervals=True), random_work.Noise(RANKS)
     for name, members in (("low", [0, 1, 2, 3, 4]), ("high", [3, 4, 5, 6, 7])):
         program.synthetic.add_communicator(name, members)
     right = (np.arange(RANKS) + 1) % RANKS
@@ -78,7 +78,7 @@ def rooted_calls(steps: int = 60) -> Program:
 
 def only_collectives(steps: int = 120, late_from: int = 0) -> Program:
     """Return collectives, some of them nonblocking, with a late rank and without messages."""
-    program, noise = Program(RANKS), planted_programs.Noise(RANKS)
+    program, noise = Program(RANKS), random_work.Noise(RANKS)
     for step in range(steps):
         own = noise.work(spread=0.1)
         own[3] += 4 * MS * (step >= late_from)
@@ -170,9 +170,9 @@ def test_findings_of_windows_are_one_finding_with_the_steps_of_the_run(
     trace = open_in_windows(whole, monkeypatch, 3)
     found = trace.findings()[0]
     assert (found.cause, found.ranks, found.callsites) == ("rank", (3,), first.callsites)
-    assert found.evidence["spans"] == first.evidence["spans"] == [[40, 89]]
+    assert found.habit.spans == first.habit.spans == ((40, 89),)
     assert (found.first_instance, found.last_instance) == (40, 89)
-    assert found.evidence["late_instances"] == first.evidence["late_instances"] == 50
+    assert found.habit.late_instances == first.habit.late_instances == 50
     verdict = make_verdict(trace, [found])
     assert verdict.waiting_for_messages == pytest.approx(known.waiting_for_messages)
     assert [at.callsite for at in found.waits_at] == [at.callsite for at in first.waits_at]
@@ -181,8 +181,8 @@ def test_findings_of_windows_are_one_finding_with_the_steps_of_the_run(
         assert at.share == pytest.approx(of_run.share, rel=0.01)
     assert found.cost_ns == pytest.approx(first.cost_ns, rel=0.01)
     assert found.saved_ns == pytest.approx(first.saved_ns, rel=0.01)
-    assert found.evidence["late_ns"] == pytest.approx(first.evidence["late_ns"], rel=0.05)
-    assert found.evidence["work"][0]["after"] == first.evidence["work"][0]["after"]
+    assert found.habit.late_ns == pytest.approx(first.habit.late_ns, rel=0.05)
+    assert found.habit.work[0].after == first.habit.work[0].after
 
 
 class PickledWorkers:

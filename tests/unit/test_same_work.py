@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.planted_programs import MS
+from support.random_work import MS
 
 import mpiprof
+from mpiprof.account.work_intervals import INSIDE
 from mpiprof.diagnosis.same_work import list_same_work
-from mpiprof.diagnosis.work_intervals import INSIDE
 from mpiprof.testing.program import Program
 from mpiprof.trace.trace import Trace
 
@@ -46,7 +46,7 @@ def test_work_after_meetings_counts_as_the_work_between_receives(seed: int, tmp_
     without = record(tmp_path / "usual", [], seed)
     first = trace.findings()[0]
     assert (first.cause, first.ranks) == ("rank", (LATE,))
-    assert first.evidence["late_instances"] == first.evidence["instances"] == ITERATIONS
+    assert first.habit.late_instances == first.habit.instances == ITERATIONS
     assert first.saved_ns == pytest.approx(trace.run_ns - without.run_ns, rel=0.03)
     waiting_ns = float(trace.run_times.total_wait.value - without.run_times.total_wait.value)
     assert first.cost_ns == pytest.approx(waiting_ns, rel=0.05)
@@ -57,8 +57,8 @@ def test_punctual_work_after_meetings_is_not_accused(tmp_path: Path) -> None:
     trace = record(tmp_path / "t", late)
     first = trace.findings()[0]
     assert (first.cause, first.ranks) == ("rank", (LATE,))
-    assert first.evidence["late_instances"] == len(late)
-    assert [place["share"] for place in first.evidence["work"]] == [1.0]
+    assert first.habit.late_instances == len(late)
+    assert [place.share for place in first.habit.work] == [1.0]
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -87,7 +87,7 @@ def test_the_late_rank_of_a_sweep_to_and_fro_is_named(seed: int, tmp_path: Path)
     first = mpiprof.open(program.write(tmp_path / "t")).findings()[0]
     assert (first.cause, first.ranks) == ("rank", (LATE,))
     of_two_ranks, of_all = 4 * MS, 5.5 * MS - 3 * MS
-    assert first.evidence["late_ns"] == pytest.approx((of_two_ranks + of_all) / 2, rel=0.05)
+    assert first.habit.late_ns == pytest.approx((of_two_ranks + of_all) / 2, rel=0.05)
 
 
 def test_only_costly_pairs_with_the_same_call_after_them_are_compared() -> None:

@@ -50,7 +50,7 @@ def read(planted: PlantedLoop, folder: Path, removed: tuple[int, ...] = ()) -> T
 
 def saved_waiting_ns(finding: Finding) -> float:
     """Return the saved run time that is not work, as a mean of the ranks."""
-    return finding.saved_ns - float(finding.evidence.get("saved_work_ns", 0.0))
+    return finding.saved_ns - finding.evidence.saved_work_ns
 
 
 def check_limits(trace: Trace) -> None:
@@ -61,7 +61,7 @@ def check_limits(trace: Trace) -> None:
         assert saved_waiting_ns(one) <= one.cost_ns / trace.ranks + 1, (one.cause, one.ranks)
     assert sum(map(saved_waiting_ns, findings)) <= waiting_ns + 1000
     # What the run takes without its waiting and the removed work.
-    work_ns = sum(float(one.evidence.get("saved_work_ns", 0.0)) for one in findings)
+    work_ns = sum(one.evidence.saved_work_ns for one in findings)
     left_ns = trace.run_ns - sum(one.saved_ns for one in findings)
     assert left_ns >= trace.run_ns - waiting_ns - work_ns - 1000
 

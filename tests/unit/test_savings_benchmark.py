@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from benchmarks import savings
 from support import loop_programs as loops
+from support.cause_judgement import stated_run_ns
 from support.planted_loops import Delay, PlantedLoop, constant, make_noise
 
 import mpiprof
@@ -50,8 +51,8 @@ def test_an_error_of_ten_per_cent_is_right(error: float, right: bool) -> None:
     ],
 )
 def test_the_stated_run_time_is_read(sentence: str, ns: float) -> None:
-    assert savings.stated_run_ns(sentence) == pytest.approx(ns)
-    assert math.isnan(savings.stated_run_ns("Rank 1 works longer."))
+    assert stated_run_ns(sentence) == pytest.approx(ns)
+    assert math.isnan(stated_run_ns("Rank 1 works longer."))
 
 
 @pytest.mark.heavy
@@ -64,7 +65,7 @@ def test_the_sentence_of_a_report_is_read(tmp_path: Path) -> None:
     trace = mpiprof.open(planted.build().write(tmp_path / "t"))
     lines = verdict_lines(trace, make_verdict(trace, trace.findings()))
     expected = trace.run_ns - STEPS * LATE_MS * 1e6
-    assert savings.stated_run_ns(lines[1]) == pytest.approx(expected, rel=0.05)
+    assert stated_run_ns(lines[1]) == pytest.approx(expected, rel=0.05)
 
 
 def test_programs_have_the_medians_of_their_runs() -> None:

@@ -102,7 +102,7 @@ def test_the_report_states_each_selection_and_its_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = noted(tmp_path / "t")
-    assert main(["report", str(path)]) == 0
+    assert main(["report", str(path), "--all"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "Algorithms chosen" in text
     assert (

@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 from mpiprof.bench.harness.study import mean_interval
-from mpiprof.diagnosis.rotation import _binomial_p
+from mpiprof.causes.habits.moving_delay import _find_chance_of_hits
+from mpiprof.causes.habits.significance import p_above_zero
 from mpiprof.diagnosis.run_variation import compare_run_means
-from mpiprof.diagnosis.significance import p_above_zero
 from mpiprof.metrics.variance_components import SIGNIFICANT, jackknife_estimate, nodes_differ
 from mpiprof.tune.result import interval_half_width
 
@@ -43,12 +43,12 @@ def test_nodes_differ_as_in_an_analysis_of_variance(apart: float) -> None:
 
 
 @pytest.mark.parametrize("hits", [0, 1, 5, 12])
-def test_hits_of_a_rotation_are_binomial(hits: int) -> None:
+def test_hits_of_a_moving_delay_are_binomial(hits: int) -> None:
     """Three of four ranks are last equally often, so that a hit by chance has p = 1/3."""
     last = np.arange(12) % 3
     due = np.where(np.arange(12) < hits, last, 3)
     expected = stats.binom.sf(hits - 1, 12, 1 / 3)
-    assert _binomial_p(last, due, 4, 1) == pytest.approx(expected, rel=1e-9)
+    assert _find_chance_of_hits(last == due, last, 4, 1) == pytest.approx(expected, rel=1e-9)
 
 
 def test_intervals_of_a_mean() -> None:

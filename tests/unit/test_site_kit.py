@@ -147,7 +147,9 @@ MODULES = [
     ("openmpi", "4.1.6", "openmpi-3"),
     ("openmpi", "5.0.11", "openmpi-4"),
     ("mpich", "3.4.3", "mpich-3"),
-    ("mpich", "4.3.0", "mpich-4c"),
+    ("mpich", "4.1.3", "mpich-4c"),
+    ("mpich", "4.3.0", "mpich-4.1"),
+    ("mpich", "5.0.1", "mpich-4.1"),
 ]
 
 

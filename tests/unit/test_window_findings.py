@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.planted_programs import MS, Noise, PlantedProgram, planted_programs
+from support.random_work import MS, Noise
 from support.small_chunks import write_small_chunks
+from support.spec_files import find_spec
 
 import mpiprof
 from mpiprof.diagnosis import delay_findings, window_map
@@ -33,8 +34,13 @@ EVIDENCE = (
     "instances",
     "recorded",
 )
-# The ranks of these programs do not meet at the end of each step, so the run is cut at any time.
-WITHOUT_MEETINGS = {"without collectives", "broadcasts", "pipeline", "any source"}
+# Cases of specifications whose ranks meet at the end of each step, where the run is cut.
+MEETING = (
+    *(("late_rank_messages", "Ring", 1), ("late_ranks", "Two to four ranks", 4)),
+    *(("late_ranks", "Hot centre", 2), ("late_ranks", "Slow node", 0)),
+    *(("delay_steps", "Onset", 2), ("delay_steps", "Growing", 2)),
+    *(("delay_steps", "Periodic", 2), ("delay_steps", "Moving", 4)),
+)
 
 
 @pytest.fixture(autouse=True)
@@ -54,12 +60,12 @@ def open_windows(path: Path, monkeypatch: pytest.MonkeyPatch, count: int = WINDO
 def describe(finding: Finding) -> dict[str, Any]:
     """Return the properties of a finding that windows must not change."""
     known = {name: getattr(finding, name) for name in FIELDS}
-    known |= {name: finding.evidence.get(name) for name in EVIDENCE}
-    work = (finding.evidence.get("work") or [{}])[0]
-    known |= {name: work.get(name) for name in ("before", "after", "rank")}
-    reason = finding.evidence.get("reason") or {}
+    known |= {name: getattr(finding.evidence, name, None) for name in EVIDENCE}
+    work = next(iter(finding.evidence.work), None)
+    known |= {name: getattr(work, name, None) for name in ("before", "after", "rank")}
+    reason = getattr(finding.evidence, "reason", None)
     return known | {
-        "reason": reason.get("reason"),
+        "reason": getattr(reason, "reason", None),
         "waits_at": [w.callsite for w in finding.waits_at],
     }
 
@@ -79,14 +85,17 @@ def compare_findings(
     return found
 
 
-MEETING = [of for of in planted_programs() if of.name not in WITHOUT_MEETINGS]
+def build_case(file: str, title: str, case: int = 0) -> Program:
+    """Return the program of a specification with its cause."""
+    made = find_spec(file, title).make_case(case, steps=60)
+    return made.build(**made.planted)
 
 
-@pytest.mark.parametrize("planted", MEETING, ids=lambda planted: planted.name)
+@pytest.mark.parametrize(("file", "title", "case"), MEETING, ids=[title for _, title, _ in MEETING])
 def test_windows_do_not_change_findings(
-    planted: PlantedProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    file: str, title: str, case: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compare_findings(planted.build(), tmp_path / "t", monkeypatch)
+    compare_findings(build_case(file, title, case), tmp_path / "t", monkeypatch)
 
 
 def late_steps(lateness: Callable[[int], float], steps: int = STEPS) -> Program:
@@ -110,7 +119,7 @@ def test_an_onset_beside_the_begin_of_a_window_is_exact(
     monkeypatch.setattr(window_map, "divide_run", lambda _: cuts)
     found = open_windows(whole.path, monkeypatch).findings()[0]
     assert (found.cause, found.ranks, found.first_instance) == ("rank", (3,), onset)
-    assert found.evidence["spans"] == [[onset, STEPS - 1]]
+    assert found.habit.spans == ((onset, STEPS - 1),)
 
 
 def test_a_period_longer_than_a_window_is_found(
@@ -132,9 +141,8 @@ def test_a_period_longer_than_a_window_is_found(
 def test_work_with_too_many_intervals_to_be_compared_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (planted,) = (of for of in planted_programs() if of.name == "without collectives")
-    path = planted.build().write(tmp_path / "t")
-    assert not mpiprof.open(path).findings()[-1].evidence.get("omitted")
+    path = build_case("delay_steps", "In each third exchange", 3).write(tmp_path / "t")
+    assert not getattr(mpiprof.open(path).findings()[-1].evidence, "omitted", ())
     monkeypatch.setattr(delay_findings, "MAX_PAIR_INTERVALS", 100)
     trace = open_windows(path, monkeypatch)
     findings = trace.findings()
@@ -152,6 +160,6 @@ def test_growth_that_begins_in_the_middle_is_found(
         return max(step - STEPS // 2, 0) / 20
 
     found = compare_findings(late_steps(lateness), tmp_path / "t", monkeypatch)[0]
-    assert (found.cause, found.ranks) == ("rank", (3,)) and found.evidence["grows"]
+    assert (found.cause, found.ranks) == ("rank", (3,)) and found.habit.grows
     assert found.first_instance is not None
     assert abs(found.first_instance - STEPS // 2) <= 3

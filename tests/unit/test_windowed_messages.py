@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import mpiprof
+from mpiprof.account.record_gaps import find_record_gaps
 from mpiprof.diagnosis.finding import MIN_CERTAINTY
-from mpiprof.diagnosis.record_gaps import find_record_gaps
 from mpiprof.metrics.message_callsite_sums import find_located_waits, weigh_waits
 from mpiprof.metrics.message_waits import UNKNOWN
 from mpiprof.reports import message_table, phrases, text

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from mpiprof.diagnosis.work_matrix import column_medians
+from mpiprof.causes.habits.work_matrix import column_medians
 
 
 @pytest.mark.parametrize("seed", range(60))

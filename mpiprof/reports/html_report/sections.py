@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mpiprof.account.division import divide_time
 from mpiprof.diagnosis import sampled_stacks
 from mpiprof.diagnosis.finding import Finding
 from mpiprof.interface.format_units import UNKNOWN, format_count, format_time
@@ -98,7 +99,7 @@ def make_time(trace: Trace, finding: Finding | None) -> str:
     """Return the bar of the run's time."""
     if not len(trace.callsites) and not len(trace.message_callsites):
         return ""
-    parts = time_sums.list_time_parts(trace, time_sums.sum_times(trace), trace.ranks)
+    parts = time_sums.list_time_parts(trace, divide_time(trace), trace.ranks)
     blamed = time_sums.find_blamed_time(trace, finding)
     pictures = [
         (name, time_split.draw_split(parts, blamed, width)) for name, width in WIDTHS.items()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mpiprof.diagnosis.evidence import HabitEvidence
 from mpiprof.diagnosis.finding import MIN_CERTAINTY, Finding, is_blamed
 from mpiprof.diagnosis.verdict import Verdict
 from mpiprof.interface.format_units import format_ranks, format_share, format_time, shorten_text
@@ -84,7 +85,12 @@ def make_answer(trace: Trace, verdict: Verdict, path: Path) -> Answer | None:
 
 def name_blamed(finding: Finding) -> str:
     """Return the name of the blamed ranks: of their node if they are all of its ranks."""
-    return str(finding.evidence.get("host") or "") or name_ranks(finding)
+    return _find_host(finding) or name_ranks(finding)
+
+
+def _find_host(finding: Finding) -> str:
+    is_habit = isinstance(finding.evidence, HabitEvidence)
+    return (finding.habit.host or "") if is_habit else ""
 
 
 def _make_plain_answer(trace: Trace, verdict: Verdict, lines: Sequence[str]) -> Answer | None:
@@ -147,50 +153,50 @@ def list_facts(trace: Trace, finding: Finding) -> list[Fact]:
 
 
 def _describe_ranks(trace: Trace, finding: Finding) -> Fact:
-    if finding.ranks and finding.evidence.get("instances") == 1:
-        return Fact("Who", format_ranks(finding.ranks), "once, which shows no pattern")
     if not finding.ranks or not is_blamed(finding):
         return Fact("Who", "no rank in particular")
     if len(finding.ranks) == 1:
         where = shorten_text(describe_location(trace, finding.ranks[0]))
         return Fact("Who", f"rank {finding.ranks[0]}", where)
-    of_host = format_ranks(finding.ranks) if finding.evidence.get("host") else ""
+    of_host = format_ranks(finding.ranks) if _find_host(finding) else ""
     return Fact("Who", name_blamed(finding), of_host)
 
 
 def _describe_place(trace: Trace, finding: Finding) -> Fact:
-    location = (finding.evidence.get("work") or [None])[0]
-    if location is None or location["share"] < delay_sentences.MAIN_SHARE:
+    location = delay_sentences.main_location(finding)
+    if location is None:
         main = finding.main_callsite
         place = "–" if main is None else format_wait_site(trace, main)
         operation, _, site = place.partition(" at ")
         return Fact("Where", site or operation, operation if site else "")
-    before, after = location["before"], location["after"]
-    name = "Happens inside" if location["inside"] else "Begins after"
+    before, after = location.before, location.after
+    name = "Happens inside" if location.inside else "Begins after"
     first = format_site(before) if before.get("operation") else "the start of the run"
     more = f"before {after['operation']} at {format_site(after)}" if after.get("operation") else ""
-    return Fact(name, first, "" if location["inside"] else more)
+    return Fact(name, first, "" if location.inside else more)
 
 
 def describe_reason(finding: Finding) -> tuple[str, str, str]:
     """Return the icon, the reason and its share or source, as short texts."""
+    if finding.fact is not None:
+        return finding.fact.icon, finding.fact.reason or "unknown", ""
     if finding.cause == "algorithm":
-        return "algorithm", "algorithm", str(finding.evidence["how"])
+        return "algorithm", "algorithm", str(finding.at_callsite.how)
     if finding.cause in ("barrier", "clock"):
         texts = {"barrier": "barrier", "clock": "clocks too far apart"}
         return finding.cause, texts[finding.cause], ""
-    if not delay_sentences.is_delay(finding) or finding.cause == "noise":
+    if not isinstance(finding.evidence, HabitEvidence):
         return "unknown", "no pattern", ""
-    found = finding.evidence.get("reason")
+    found = finding.evidence.reason
     if finding.cause == "inside":
         return "algorithm", "inside the collective", ""
     if found is None:
         return "processor", "unknown", "no counters show why"
-    if found["reason"] is None:
+    if found.reason is None:
         return "processor", "unknown", "the counters do not show why"
-    text = delay_sentences.REASONS[found["reason"]].partition(":")[0].partition(",")[0]
+    text = delay_sentences.REASONS[found.reason].partition(":")[0].partition(",")[0]
     icon = "processor" if "work" in text or "processor," in text else "paused"
-    return icon, text, f"{format_share(found['shares'][found['reason']])} of the delay"
+    return icon, text, f"{format_share(found.shares[found.reason])} of the delay"
 
 
 def _make_advice(trace: Trace, finding: Finding) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mpiprof.diagnosis.evidence import HabitEvidence
 from mpiprof.diagnosis.finding import Finding, is_blamed
 from mpiprof.interface.format_units import UNKNOWN, format_count, format_time
 from mpiprof.reports import sentences
@@ -85,11 +86,11 @@ def _make_row(
     main = finding.main_callsite
     site = UNKNOWN if main is None else format_wait_site(trace, main)
     operation, _, place = site.partition(" at ")
-    late_ns = next(iter(finding.evidence.get("varies") or ()), finding.evidence.get("late_ns"))
-    late, of = (finding.evidence.get(name) for name in ("late_instances", "instances"))
-    counted = UNKNOWN
-    if late is not None and of is not None:
-        counted = f"{format_count(late)} of {format_count(of)}"
+    late_ns, counted = 0.0, UNKNOWN
+    if isinstance(finding.evidence, HabitEvidence):
+        habit = finding.evidence
+        late_ns = habit.varies[0] if habit.varies else habit.late_ns
+        counted = f"{format_count(habit.late_instances)} of {format_count(habit.instances)}"
     return FindingRow(
         number,
         first,

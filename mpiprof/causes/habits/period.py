@@ -1,0 +1,86 @@
+"""Periods: every n-th value of a series differs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpiprof.metrics.instance_series import RUN_LENGTH
+from mpiprof.trace.types import Float, Int
+
+MAX_PERIOD = 64
+MAX_PERIODIC_INSTANCES = 1 << 14  # number of instances in which a period is searched
+MIN_PERIODIC_SHARE = 0.2  # minimum share of the variance that a period explains
+MAX_PERIODIC_P = 1e-3  # maximum p-value of a period, corrected for all lengths
+NEAR_BEST = 0.8  # a shorter period wins if it explains this share of what the best explains
+
+
+@dataclass(frozen=True)
+class Period:
+    """Every length-th instance differs: number % length == offset."""
+
+    length: int
+    offset: int
+
+
+def find_period(signal: Float, number: Int) -> Period | None:
+    """Return the shortest period of a signal, or None; `number` is each value's instance number.
+
+    Method: for each n, an analysis of variance of the signal minus its running mean, over number %
+    n.
+    """
+    longest = min(MAX_PERIOD, len(signal) // 6, RUN_LENGTH // 3)
+    if longest < 2 or np.ptp(signal) == 0:
+        return None
+    trend = find_running_mean(signal, 2 * longest + 1)
+    # A long signal is thinned to whole runs, which suffice to find a period of any length.
+    every = -(-len(signal) // MAX_PERIODIC_INSTANCES)
+    chosen = np.arange(len(signal)) // RUN_LENGTH % every == 0
+    residual, number = (signal - trend)[chosen], number[chosen]
+    explained = np.zeros(longest + 1)
+    for length in range(2, longest + 1):
+        explained[length] = _explained_share(residual, number % length, length, longest)
+    best = explained.max()
+    if best < MIN_PERIODIC_SHARE:
+        return None
+    length = int(np.flatnonzero(explained >= NEAR_BEST * best)[0])
+    means = find_class_means(residual, number % length, length)
+    return Period(length, int(np.argmax(np.abs(means - np.median(means)))))
+
+
+def find_running_mean(signal: Float, width: int) -> Float:
+    """Return the mean over an odd number of values around each; the ends are repeated."""
+    from scipy import ndimage
+
+    # Values near 0 lose fewer digits.
+    mean = ndimage.uniform_filter1d(signal - signal[0], width, mode="nearest")
+    return np.asarray(mean + signal[0])
+
+
+def find_class_means(values: Float, class_of: Int, class_count: int) -> Float:
+    """Return the mean of the values of each class, 0 for a class without values."""
+    count = np.bincount(class_of, minlength=class_count)
+    return np.asarray(np.bincount(class_of, values, class_count) / np.maximum(count, 1))
+
+
+def _explained_share(residual: Float, class_of: Int, class_count: int, tests: int) -> float:
+    """Return the adjusted share of variance that the classes explain; 0 if not significant."""
+    residual = residual - residual.mean()
+    total = float((residual**2).sum())
+    count = np.bincount(class_of, minlength=class_count)
+    sums = np.bincount(class_of, residual, class_count)
+    within = max(total - float((sums**2 / np.maximum(count, 1)).sum()), 0.0)
+    degrees_of_freedom = len(residual) - class_count
+    if total <= 0 or degrees_of_freedom <= 0:
+        return 0.0
+    adjusted = 1 - (within / degrees_of_freedom) / (total / (len(residual) - 1))
+    if adjusted < NEAR_BEST * MIN_PERIODIC_SHARE:
+        return 0.0
+    if within > 0:
+        from scipy import special
+
+        ratio = ((total - within) / (class_count - 1)) / (within / degrees_of_freedom)
+        if special.fdtrc(class_count - 1, degrees_of_freedom, ratio) * tests > MAX_PERIODIC_P:
+            return 0.0
+    return adjusted

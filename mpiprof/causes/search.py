@@ -1,0 +1,139 @@
+"""The causes of a run that are facts: events and structure, from its account.
+
+A run that does not fit in memory is read in windows, one after the other. All ranks meet between
+two windows, so the savings of windows add up. If the ranks never meet, the savings are inexact.
+The search passes over the windows three times:
+
+    survey     events with their savings; sums and medians by place, loop, and pair of ranks
+    removal    replay of each window without each candidate of the run
+    balance    replay of each window with equal work, for the waiting that no other cause explains
+
+A sample (`--sample`) has no facts. It contains whole instances of collectives, but the calls
+between them are missing: the time between two recorded calls is work, waiting and transfers. So the
+length of an event and the work of a place are unknown, and a replay lacks most dependences. An
+event outside of the sample leaves no record at all. Habits of recorded instances are found, because
+the instances are chosen independently of their causes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from mpiprof.account.work_segments import records_each_call
+from mpiprof.causes import (
+    exclusive_work,
+    oversubscription,
+    polling,
+    repeated_stops,
+    slow_messages,
+    wavefront,
+)
+from mpiprof.causes.cause import FoundCause
+from mpiprof.causes.exclusive_work import Members
+from mpiprof.causes.oversubscription import Oversubscription
+from mpiprof.causes.removal import find_saving, join_removals
+from mpiprof.causes.single_event import SingleEvent, choose_standing_out, list_events
+from mpiprof.metrics.analysis_memory import fits_in_memory
+from mpiprof.trace.trace import Trace
+
+# Tables with a row per call, which the functions of one pass share.
+LARGE_TABLES = ("calls_without_waits", "recorded_calls", "work")
+
+Function = Callable[[Trace], Any]  # of a run or a window of it
+
+
+def find_causes(trace: Trace) -> list[FoundCause]:
+    """Return the causes of a run that are facts, the largest saving first; none of a sample."""
+    if trace.sampling_interval > 1:
+        return []
+    run_ns = float(trace.run_ns)
+    survey: list[Function] = [
+        partial(list_events, run_ns=run_ns, begin_ns=int(trace.run_start_ns)),
+        exclusive_work.sum_work,
+        oversubscription.sum_queues,
+        polling.sum_delays,
+        repeated_stops.list_stops,
+        slow_messages.sum_transfers,
+        wavefront.sum_waiting,
+    ]
+    events, work, queues, delays, stops, transfers, waiting = _apply(trace, survey)
+    causes = choose_standing_out([event for window in events for event in window], run_ns)
+    if fits_in_memory(trace):  # otherwise the savings of windows add up
+        causes = [_replay_several(trace, cause) for cause in causes]
+    crowds = oversubscription.choose_crowds(trace, queues)
+    is_overloaded = any(crowd.is_first for crowd in crowds)
+    if is_overloaded:  # all calls and all work take longer at times, but nobody is stopped
+        causes = [event for event in causes if _is_asleep(event)]
+        transfers = []
+    members = exclusive_work.choose_members(work, trace.ranks, run_ns)
+    causes += _replay_without(trace, members, crowds, delays, stops, transfers)
+    if records_each_call(trace) and not is_overloaded and wavefront.is_notable(trace, waiting):
+        removal = join_removals([cause.removal for cause in causes])
+        means = wavefront.find_means(waiting)
+        (balanced,) = _apply(trace, [partial(wavefront.balance, causes=removal, means=means)])
+        causes += wavefront.make_causes(trace, waiting, balanced)
+    return sorted(causes, key=lambda found: -found.saving.run_ns)
+
+
+def _replay_several(trace: Trace, event: FoundCause) -> FoundCause:
+    """Return several events as one cause with their joint saving, at most the sum."""
+    if not isinstance(event.cause, SingleEvent) or len(event.cause.times_ns) == 1:
+        return event
+    saving = find_saving(trace, event.removal)
+    return replace(event, saving=replace(saving, calls_ns=event.saving.calls_ns))
+
+
+def _replay_without(
+    trace: Trace,
+    members: list[Members],
+    crowds: list[Oversubscription],
+    delays: list[Any],
+    stops: list[Any],
+    transfers: list[Any],
+) -> list[FoundCause]:
+    """Return the causes among ranks that work alone, crowds, loops, stopped ranks, and pairs.
+
+    delays, stops, transfers: of the windows of the run.
+    """
+    run_ns = float(trace.run_ns)
+    candidates = exclusive_work.list_candidates(members)
+    loops = polling.choose_loops(delays)
+    pairs = slow_messages.choose_pairs(transfers, run_ns)
+    stopped = repeated_stops.choose_ranks(stops, trace.ranks)
+    if not (candidates or crowds or loops or pairs or stopped):
+        return []
+    replays: list[Function] = [
+        partial(exclusive_work.remove_work, candidates=candidates),
+        partial(oversubscription.remove_queues, crowds=crowds),
+        partial(polling.remove_delays, loops=loops),
+        partial(repeated_stops.remove_stops, ranks=stopped),
+        partial(slow_messages.remove_transfers, pairs=pairs),
+    ]
+    of_members, of_crowds, of_loops, of_stops, of_pairs = _apply(trace, replays)
+    return [
+        *exclusive_work.make_causes(trace, candidates, of_members, run_ns),
+        *oversubscription.make_causes(crowds, of_crowds, run_ns),
+        *polling.make_causes(trace, loops, of_loops, run_ns),
+        *repeated_stops.make_causes(trace, stopped, stops, of_stops, run_ns),
+        *slow_messages.make_causes(trace, pairs, of_pairs, run_ns),
+    ]
+
+
+def _is_asleep(event: FoundCause) -> bool:
+    return isinstance(event.cause, SingleEvent) and bool(event.cause.asleep)
+
+
+def _apply(trace: Trace, functions: Sequence[Function]) -> list[list[Any]]:
+    """Return the results of each function for all windows of a run, in one pass over them."""
+    call_each = partial(_call_each, functions=functions)
+    windows = [call_each(trace)] if fits_in_memory(trace) else trace.derive("in_windows")(call_each)
+    return [list(results) for results in zip(*windows, strict=True)]
+
+
+def _call_each(trace: Trace, functions: Sequence[Function]) -> list[Any]:
+    results = [function(trace) for function in functions]
+    trace.release(*LARGE_TABLES)
+    return results

@@ -1,0 +1,360 @@
+"""Single events: segments of work, or calls, that took far longer than usual, once or a few times.
+
+    rank 2   work | call | work ─────── stopped ─────── | call | work | call
+    others   work | call | work | call ──── waits ──────────── | work | call
+                                ^ 4.19 s
+
+An event is a fact of the run, whether or not it returns. So it is no test of significance. An event
+is reported if the run would end earlier by MIN_SAVED_SHARE without its time beyond the usual time
+of its place, and if it stands out: its savings are STANDS_OUT times those of the next event of its
+kind (work, a call, asleep, or ready to run without a processor). Otherwise the work varies all the
+time. Operating systems disturb all programs for less than MIN_EXCESS_NS, so shorter events are not
+reported. If ranks wait longer for a processor than they run, only events of sleep are reported.
+
+Events of the same ranks at the same place are one cause. So are more than MAX_CAUSES events of
+different ranks, but these are an accident of no rank in particular.
+
+Simultaneous events of several ranks, of which none is far longer than the others, are one event: a
+stopped node, or the calls of all ranks that wait inside a collective for a stopped rank.
+
+The function is silent if more than MAX_EVENTS events have similar savings, and if more than
+MAX_CAUSES events of different ranks are at different places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from mpiprof.account.work_intervals import INSIDE
+from mpiprof.account.work_segments import Work, read_work
+from mpiprof.causes.cause import Cause, FoundCause
+from mpiprof.causes.place import find_place
+from mpiprof.causes.removal import Removal, Saving, find_saving, join_removals
+from mpiprof.causes.segments import read_calls_without_waits
+from mpiprof.interface.format_units import capitalise, format_ranks, format_time
+from mpiprof.metrics.group_order import find_medians
+from mpiprof.operations import OPERATIONS, base_operation
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Array, Float, Int
+
+MIN_EXCESS_SHARE = 0.005  # of the run time, beyond the usual time, for a candidate
+MIN_EXCESS_NS = 20_000_000  # of a reported event, in a run that is not short
+MAX_SHORT_SHARE = 0.05  # of a short run, that is the minimum excess there
+MIN_SAVED_SHARE = 0.01  # of the run time
+STANDS_OUT = 5.0  # savings of an event over those of the next one
+MIN_MEMBER_SHARE = 0.5  # of the longest excess of simultaneous segments, for a cause of the others
+MAX_EVENTS = 8
+MAX_CAUSES = 3
+MAX_TIMES = 4  # of events, that a sentence lists
+MAX_OPEN_GROUPS = 8  # latest groups that another simultaneous segment may join
+MAX_REPLAYS = 24  # candidates with most excess time, which are replayed
+MIN_OFF_SHARE = 0.5  # of the excess, from which a rank was off the processor
+
+SEGMENT = np.dtype(
+    [
+        *(("rank", np.int64), ("begin_ns", np.int64), ("end_ns", np.int64), ("excess_ns", "f8")),
+        *(("usual_ns", "f8"), ("before", np.int64), ("after", np.int64)),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class SingleEvent(Cause):
+    """One event, or several ones of a kind.
+
+    times_ns: begin of each event since the start of the run. length_ns, usual_ns: of the longest
+    segment, and of others at its place. of_ranks: ranks of several events, each of another rank.
+    off_ns: time in which the rank had no processor, None if it is unknown. asleep: whether the rank
+    slept then (it was stopped, or waited for a file or lock), not ready to run; None if it is
+    unknown.
+    """
+
+    finder: ClassVar[str] = "list_events"
+    icon: ClassVar[str] = "paused"
+    times_ns: tuple[int, ...]
+    length_ns: int
+    usual_ns: int
+    of_ranks: tuple[int, ...] = ()
+    off_ns: int | None = None
+    asleep: bool | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the name in JSON."""
+        if self.is_off_processor:
+            return "off_processor"
+        return "long_call" if self.places[0].inside else "long_work"
+
+    @property
+    def is_off_processor(self) -> bool:
+        """Return whether the ranks had no processor for most of the event."""
+        excess = self.length_ns - self.usual_ns
+        return self.off_ns is not None and self.off_ns >= MIN_OFF_SHARE * excess
+
+    @property
+    def title(self) -> str:
+        """Return the heading, one short line."""
+        who = capitalise(format_ranks(self.ranks)) if self.ranks else "A call"
+        who = "Work" if self.of_ranks else who
+        times = _count_times(len(self.times_ns))
+        if self.is_off_processor:
+            had = "had no processor for" if self.ranks else "stopped for"
+            return f"{who} {had} {format_time(self.off_ns or 0)} {times}"
+        return f"{who} took {format_time(self.length_ns)} {times}"
+
+    @property
+    def clause(self) -> str:
+        """Return when, who, how long and where."""
+        when, place = self._format_times(), self.places[0]
+        who, s = format_ranks(self.ranks), "" if len(self.ranks) > 1 else "s"
+        up_to = "up to " if len(self.times_ns) > 1 else ""
+        took = f"{up_to}{format_time(self.length_ns)} instead of {format_time(self.usual_ns)}"
+        if self.of_ranks:
+            each = f"each time on one of {format_ranks(self.of_ranks)}"
+            where = str(place).removeprefix("inside ") if place.inside else "work"
+            return f"{when}, {where} took {took}{'' if place.inside else f' {place}'}, {each}"
+        if self.is_off_processor:
+            was, off = "were" if len(self.ranks) > 1 else "was", format_time(self.off_ns or 0)
+            return f"{when}, {who} {was} off the processor for {up_to}{off} {place}"
+        if place.inside:
+            where = str(place).removeprefix("inside ")
+            by = f" on {who}" if self.ranks else " after its ranks had arrived"
+            return f"{when}, {where} took {took}{by}"
+        return f"{when}, {who} work{s} {took} {place}"
+
+    def _format_times(self) -> str:
+        """Return "once, at 4.19 s", "3 times, at 1 s, 2 s and 4 s", or the first and last time."""
+        times = [format_time(time_ns) for time_ns in self.times_ns]
+        count = _count_times(len(times))
+        if len(times) > MAX_TIMES:
+            return f"{count} from {times[0]} to {times[-1]}"
+        return f"{count}, at {' and '.join(filter(None, [', '.join(times[:-1]), times[-1]]))}"
+
+    @property
+    def reason(self) -> str:
+        """Return the reason in few words, "" if it is unknown."""
+        if not self.is_off_processor:
+            return ""
+        if self.asleep is None:
+            return "off the processor"
+        return "stopped or asleep" if self.asleep else "waited for a processor"
+
+    @property
+    def advice(self) -> str:
+        """Return where to look."""
+        who = format_ranks(self.ranks) or "the ranks"
+        then = "at that time" if len(self.times_ns) == 1 else "at these times"
+        if not self.is_off_processor:
+            do = "do" if len(self.ranks) != 1 else "does"
+            habit = ": it is no habit of the run" if len(self.times_ns) == 1 else ""
+            return f"Look at what {who} {do} there {then}{habit}."
+        if self.asleep is False:
+            return f"Check for other processes on the node of {who} {then}."
+        look = "Check whether a signal, a debugger or the batch system stopped"
+        return f"{look} {who}, or for a file or a lock that took so long."
+
+
+def _count_times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def list_events(trace: Trace, run_ns: float, begin_ns: int) -> list[FoundCause]:
+    """Return the costliest events of a run, or of a window of a run that begins at a time."""
+    least_ns = MIN_EXCESS_SHARE * run_ns
+    long_work = _find_long_work(read_work(trace), least_ns)
+    groups = _group_simultaneous(np.concatenate([long_work, _find_long_calls(trace, least_ns)]))
+    groups.sort(key=lambda group: -float(group["excess_ns"].max()))
+    return [_make_event(trace, group, begin_ns) for group in groups[:MAX_REPLAYS]]
+
+
+def choose_standing_out(events: Sequence[FoundCause], run_ns: float) -> list[FoundCause]:
+    """Return the events whose savings are far above those of all further events of their kind."""
+    kinds: dict[tuple[str, bool | None], list[FoundCause]] = {}
+    for event in events:
+        if isinstance(event.cause, SingleEvent):
+            kinds.setdefault((event.cause.name, event.cause.asleep), []).append(event)
+    chosen = []
+    for of_kind in kinds.values():
+        chosen += _join_repeated(_choose_first(of_kind, run_ns))
+    return chosen
+
+
+def _choose_first(events: list[FoundCause], run_ns: float) -> list[FoundCause]:
+    ordered = sorted(events, key=lambda one: -one.saving.run_ns)
+    least_ns, least_excess_ns = MIN_SAVED_SHARE * run_ns, find_least_excess(run_ns)
+    savings = [one.saving.run_ns for one in ordered] + [least_ns / STANDS_OUT]
+    for count in range(1, min(MAX_EVENTS, len(ordered)) + 1):
+        if savings[count - 1] < least_ns:
+            break
+        if savings[count - 1] >= STANDS_OUT * savings[count]:
+            return [
+                one for one in ordered[:count] if one.removal.removed_ns.max() >= least_excess_ns
+            ]
+    return []
+
+
+def find_least_excess(run_ns: float) -> float:
+    """Return the least time in ns beyond the usual one that is reported."""
+    return min(MIN_EXCESS_NS, MAX_SHORT_SHARE * run_ns)
+
+
+def _join_repeated(events: Sequence[FoundCause]) -> list[FoundCause]:
+    """Return the events, those of the same ranks at a place as one; all if many ranks have one."""
+    groups: dict[tuple[tuple[int, ...], str], list[FoundCause]] = {}
+    for event in events:
+        key = event.cause.ranks, str(event.cause.places[0])
+        groups.setdefault(key, []).append(event)
+    joined = [_join_events(of_group, event_ranks=()) for of_group in groups.values()]
+    if len(joined) <= MAX_CAUSES:
+        return joined
+    if len({str(event.cause.places[0]) for event in joined}) > 1:
+        return []
+    ranks = tuple(sorted({rank for event in joined for rank in event.cause.ranks}))
+    return [_join_events(joined, event_ranks=ranks)]
+
+
+def _join_events(events: Sequence[FoundCause], event_ranks: tuple[int, ...]) -> FoundCause:
+    """Return several events as one; event_ranks: if they are of different ranks."""
+    if len(events) == 1:
+        return events[0]
+    causes = [event.cause for event in events if isinstance(event.cause, SingleEvent)]
+    longest = max(causes, key=lambda cause: cause.length_ns)
+    off_ns = [cause.off_ns for cause in causes if cause.off_ns is not None]
+    cause = replace(
+        longest,
+        ranks=() if event_ranks else longest.ranks,
+        times_ns=tuple(sorted(time_ns for cause in causes for time_ns in cause.times_ns)),
+        of_ranks=event_ranks,
+        off_ns=max(off_ns, default=None),
+    )
+    saving = Saving(
+        sum(event.saving.run_ns for event in events),
+        sum(event.saving.waiting_ns for event in events),
+        sum(event.saving.calls_ns for event in events),
+    )
+    return FoundCause(cause, join_removals([event.removal for event in events]), saving)
+
+
+def _find_long_work(work: Work, least_ns: float) -> Array:
+    """Return the segments of work that exceed the median of their place by some time."""
+    length = work.length_ns.astype(np.float64)
+    usual = find_medians(work.place, length, len(work.places))[work.place]
+    index = np.flatnonzero(length - usual >= least_ns)
+    pairs = np.array(work.places or [(0, 0)], np.int64)[work.place[index]]
+    columns = work.rank[index], work.begin_ns[index], work.end_ns[index]
+    return _make_segments(*columns, length[index], usual[index], pairs[:, 0], pairs[:, 1])
+
+
+def _find_long_calls(trace: Trace, least_ns: float) -> Array:
+    """Return the calls that exceed the median of their call site by some time, without waits."""
+    rank, begin, exit_, site = read_calls_without_waits(trace)
+    length = (exit_ - begin).astype(np.float64)
+    sites, number = np.unique(site, return_inverse=True)
+    usual = find_medians(number, length, len(sites))[number]
+    index = np.flatnonzero(length - usual >= least_ns)
+    columns = rank[index], begin[index], exit_[index], length[index], usual[index]
+    return _make_segments(*columns, site[index], np.full(len(index), INSIDE))
+
+
+def _make_segments(
+    rank: Int, begin: Int, end: Int, length: Float, usual: Float, before: Int, after: Int
+) -> Array:
+    segments = np.empty(len(rank), SEGMENT)
+    values = rank, begin, end, length - usual, usual, before, after
+    for name, column in zip(SEGMENT.names or (), values, strict=True):
+        segments[name] = column
+    return segments
+
+
+def _group_simultaneous(segments: Array) -> list[Array]:
+    """Return groups of segments that overlap each other in time for most of the longer one."""
+    order = np.argsort(segments["begin_ns"], kind="stable")
+    groups: list[list[int]] = []
+    shared: list[tuple[int, int]] = []
+    for index in order.tolist():
+        begin, end = int(segments["begin_ns"][index]), int(segments["end_ns"][index])
+        for number in range(len(groups) - 1, max(len(groups) - MAX_OPEN_GROUPS, 0) - 1, -1):
+            first, last = shared[number]
+            if 2 * (min(end, last) - begin) >= max(end - begin, last - first):
+                groups[number].append(index)
+                shared[number] = begin, min(end, last)
+                break
+        else:
+            groups.append([index])
+            shared.append((begin, end))
+    return [segments[np.array(group)] for group in groups]
+
+
+def _make_event(trace: Trace, group: Array, begin_ns: int) -> FoundCause:
+    """Return the event of simultaneous segments: the work of ranks explains calls of the others."""
+    removal = Removal(group["rank"], group["end_ns"], group["excess_ns"])
+    saving = find_saving(trace, removal)
+    # Short work beside a long call does not explain the call.
+    is_long = group["excess_ns"] >= MIN_MEMBER_SHARE * group["excess_ns"].max()
+    is_work = (group["after"] != INSIDE) & is_long
+    if is_work.any():
+        working = group[is_work]
+        first = working[np.argmax(working["excess_ns"])]
+        ranks = tuple(sorted(set(working["rank"].tolist())))
+        off_ns, asleep = _find_off_time(trace, first)
+    else:
+        ranks, off_ns, asleep = _find_stalled_rank(trace, group)
+        ranks = ranks or _find_first_rank(trace, group)
+        first = group[group["rank"] == ranks[0]][0] if ranks else group[0]
+        # The other ranks wait in their calls for the rank whose call is long.
+        saving = replace(saving, calls_ns=removal.total_ns - float(first["excess_ns"]))
+    event = SingleEvent(
+        ranks,
+        (find_place(trace, (int(first["before"]), int(first["after"]))),),
+        (int(first["begin_ns"]) - begin_ns,),
+        int(first["end_ns"] - first["begin_ns"]),
+        round(float(first["usual_ns"])),
+        off_ns=off_ns,
+        asleep=asleep,
+    )
+    return FoundCause(event, removal, saving)
+
+
+def _find_first_rank(trace: Trace, group: Array) -> tuple[int, ...]:
+    """Return the rank whose long call on messages the other calls wait for, () in a collective."""
+    operations = {shape.site: shape.operation for shape in trace.tables.shapes}
+    names = [operations.get(site, "") for site in group["before"].tolist()]
+    if any(base_operation(name) in OPERATIONS for name in names):
+        return ()
+    sends = np.array(["send" in name for name in names])
+    order = np.lexsort((~sends, group["begin_ns"]))
+    return (int(group["rank"][order[0]]),)
+
+
+def _find_off_time(trace: Trace, segment: Array) -> tuple[int | None, bool | None]:
+    """Return the time of a segment of work without a processor, and whether the rank slept."""
+    table = trace.intervals
+    if not len(table):
+        return None, None
+    same = (table["rank"] == segment["rank"]) & (table["end_ns"] > segment["begin_ns"])
+    same &= table["begin_ns"] < segment["end_ns"]
+    rows = table[same]
+    if not len(rows) or (rows["processor_ns"] < 0).any():
+        return None, None
+    busy = rows["processor_ns"] + rows["other_threads_ns"].clip(lower=0)
+    queue_ns = float(rows["queue_ns"].clip(lower=0).sum())
+    off_ns = float((rows["end_ns"] - rows["begin_ns"] - busy).clip(lower=0).sum())
+    return round(off_ns), off_ns - queue_ns >= queue_ns
+
+
+def _find_stalled_rank(
+    trace: Trace, group: Array
+) -> tuple[tuple[int, ...], int | None, bool | None]:
+    """Return the rank that had no processor in its call, for how long, and whether it slept."""
+    begin, end = int(group["begin_ns"].min()), int(group["end_ns"].max())
+    for call in sorted(trace.tables.stalled_calls, key=lambda call: -call.off_ns):
+        offset = trace.clock_of(call.rank).offset_at(call.enter_ns)
+        overlap = min(call.exit_ns + offset, end) - max(call.enter_ns + offset, begin)
+        if call.rank in group["rank"] and 2 * overlap >= end - begin:
+            asleep = None if call.queue_ns < 0 else call.asleep_ns >= call.queue_ns
+            return (call.rank,), call.off_ns, asleep
+    return (), None, None

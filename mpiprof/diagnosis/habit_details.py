@@ -1,0 +1,74 @@
+"""Details of a habit of delays that its sentences state: onset, changes and each rank's delay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from mpiprof.causes.habits.habit import Habit
+from mpiprof.diagnosis.delay_matrix import DelayMatrix
+from mpiprof.trace.trace import Trace
+
+MIN_DUE_SHARE = 0.9  # of the largest delay in a column, for the ranks at which the delay is
+
+FoundHabit: TypeAlias = tuple[DelayMatrix, Habit]
+
+
+def join_matrices(found: Sequence[FoundHabit]) -> list[list[FoundHabit]]:
+    """Join habits of the same ranks in several matrices, the costliest of each first."""
+    groups: dict[Any, list[FoundHabit]] = {}
+    for matrix, habit in found:
+        key = habit.cause, frozenset(habit.ranks), habit.period, habit.each
+        groups.setdefault(key, []).append((matrix, habit))
+    return [sorted(parts, key=lambda part: -part[1].gain_ns) for parts in groups.values()]
+
+
+def sum_gains(parts: Sequence[FoundHabit]) -> float:
+    """Return the waiting in ns that the parts of a habit explain."""
+    return sum(habit.gain_ns for _, habit in parts)
+
+
+def find_onset(trace: Trace, matrix: DelayMatrix, habit: Habit) -> int | None:
+    """Return when a habit begins, in ns after the start of the run; None at the first column."""
+    first = int(habit.instances[0])
+    return int(matrix.columns.begin_ns[first]) - trace.run_start_ns if first else None
+
+
+def find_last_change(matrix: DelayMatrix, habit: Habit) -> int | None:
+    """Return the number from which a delay has its last level, or None if it has none."""
+    if habit.course is None or habit.course.until is None:
+        return None
+    columns = habit.instances if habit.period else np.arange(matrix.instance_count)
+    if habit.instances[-1] < columns[-1]:  # the delay ends
+        return None
+    return int(matrix.number[columns[habit.course.until]])
+
+
+def find_spared_ranks(trace: Trace, habit: Habit) -> tuple[int, ...]:
+    """Return the ranks that are not late if most ranks are, otherwise ()."""
+    is_majority = habit.cause == "rank" and 2 * len(habit.ranks) > trace.ranks
+    others = np.setdiff1d(np.arange(trace.ranks), habit.ranks) if is_majority else ()
+    return tuple(int(rank) for rank in others)
+
+
+def find_stay(habit: Habit) -> tuple[int, int]:
+    """Return the least and most columns for which the delay stays at a rank before it moves.
+
+    They are the quartiles over the columns, because noise divides the stay at some ranks.
+    """
+    shift = np.nan_to_num(habit.shift_ns[:, habit.instances])
+    is_due = shift >= MIN_DUE_SHARE * shift.max(0)
+    edges = np.flatnonzero((is_due[:, 1:] != is_due[:, :-1]).any(0)) + 1
+    lengths = np.diff([0, *edges, shift.shape[1]])
+    quartiles = np.quantile(np.repeat(lengths, lengths), (0.25, 0.75), method="inverted_cdf")
+    return int(quartiles[0]), int(quartiles[1])
+
+
+def find_lateness(matrix: DelayMatrix, habit: Habit) -> tuple[tuple[int, float], ...]:
+    """Return the usual delay of each rank of a habit in ns, the largest first."""
+    excess = matrix.compute_excess(habit.ranks, habit.instances)[:, habit.instances]
+    row = np.searchsorted(matrix.ranks, habit.ranks)
+    late = np.median(excess[row], axis=1).tolist() if len(row) else []
+    return tuple(sorted(zip(habit.ranks, late, strict=True), key=lambda pair: -pair[1]))

@@ -1,0 +1,124 @@
+"""Changes of work and of time in calls between two groups of runs: sentences, table and data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mpiprof.account.ledger_stretches import WAIT
+from mpiprof.account.ledger_sums import CALLS, WORK
+from mpiprof.causes.place import format_call
+from mpiprof.diagnosis.place_changes import PlaceChange
+from mpiprof.interface.format_units import format_change, format_percent, format_time
+from mpiprof.operations import call_class
+from mpiprof.reports.table import Column, render
+
+MAX_SENTENCES = 2
+MAIN_SHARE = 0.5  # of a change in calls, from which it is waiting
+KINDS = {WORK: "work", CALLS: "in calls", WAIT: "waiting"}
+LOCATION = ("operation", "file", "line", "function")
+
+
+def list_certain(changes: Sequence[PlaceChange]) -> list[PlaceChange]:
+    """Return the changes by more than chance that no sentence on collectives states.
+
+    Waiting is a part of the time in the calls, so it is left out.
+    """
+    return [
+        change
+        for change in changes
+        if change.is_certain
+        and change.kind != WAIT
+        and (change.kind == WORK or call_class(_name_operation(change)) != "collective")
+    ]
+
+
+def place_sentences(changes: Sequence[PlaceChange], name: str) -> list[str]:
+    """Return sentences on the largest changes of work and of calls on messages and windows."""
+    certain = list_certain(changes)[:MAX_SENTENCES]
+    return [_state_change(change, changes, name) for change in certain]
+
+
+def advise_place(changes: Sequence[PlaceChange], name: str) -> str:
+    """Return the advice for the largest change, or "" without one."""
+    certain = list_certain(changes)
+    if not certain:
+        return ""
+    if certain[0].change_ns < 0:
+        return f"Keep what was changed in {name}."
+    if certain[0].kind == WORK:
+        return f"Look at the work {format_place(certain[0])}."
+    return f"Look at the messages and the network of {format_place(certain[0])}."
+
+
+def format_place(change: PlaceChange) -> str:
+    """Return the place as "between a at x.py:1 and b at x.py:2", or as "send at x.py:1"."""
+    if change.kind != WORK:
+        return format_call(change.calls[0])
+    before, after = (format_call(call) for call in change.calls)
+    after = after if change.calls[1] else "the end of the record"
+    return f"between two calls of {after}" if before == after else f"between {before} and {after}"
+
+
+def place_table(changes: Sequence[PlaceChange], most: int) -> str:
+    """Return the table of the largest changes by more than chance, or "" without one.
+
+    The table of call sites has the changes of collectives.
+    """
+    certain = list_certain(changes)
+    changes = [of for of in changes if of in certain or (of.kind == WAIT and of.is_certain)][:most]
+    if not changes:
+        return ""
+    return render(
+        Column("", [KINDS[change.kind] for change in changes], left=True),
+        Column("place", [format_place(change) for change in changes], left=True, shrink=True),
+        Column("A → B", [_format_times(change) for change in changes]),
+        Column("change", [_format_change(change) for change in changes]),
+    )
+
+
+def places_as_data(changes: Sequence[PlaceChange]) -> list[dict[str, Any]]:
+    """Return the changes in the schema of the JSON report."""
+    return [
+        {
+            "kind": change.kind,
+            "calls": [{name: call.get(name) for name in LOCATION} for call in change.calls],
+            "before_ns": round(change.before_ns),
+            "after_ns": round(change.after_ns),
+            "interval_ns": round(change.interval_ns),
+            "certain": change.is_certain,
+        }
+        for change in changes
+    ]
+
+
+def _state_change(change: PlaceChange, changes: Sequence[PlaceChange], name: str) -> str:
+    more = "more" if change.change_ns > 0 else "less"
+    amount, place = format_time(abs(change.change_ns)), format_place(change)
+    subject = f"{name} has {amount} {more} work {place}"
+    waiting = ""
+    if change.kind != WORK:
+        subject = f"{name} spends {amount} {more} in {place}"
+        waits = [wait for wait in changes if wait.kind == WAIT and wait.calls == change.calls]
+        if sum(wait.change_ns for wait in waits) / change.change_ns >= MAIN_SHARE:
+            waiting = "; most of it is waiting"
+    before, after = map(format_time, (change.before_ns, change.after_ns))
+    values = f"{after} instead of {before} ({_format_change(change)}), mean of the ranks"
+    return f"{subject}: {values}{waiting}."
+
+
+def _format_times(change: PlaceChange) -> str:
+    return f"{format_time(change.before_ns)} → {format_time(change.after_ns)}"
+
+
+def _format_change(change: PlaceChange) -> str:
+    if not change.before_ns:
+        return "new"
+    relative, interval = (
+        time_ns / change.before_ns for time_ns in (change.change_ns, change.interval_ns)
+    )
+    return f"{format_change(relative)} ± {format_percent(interval)}"
+
+
+def _name_operation(change: PlaceChange) -> str:
+    return str(change.calls[0].get("operation"))

@@ -1,0 +1,221 @@
+"""Simulated programs of the specifications in tests/causes that mostly make collectives.
+
+The parameters of a function with a default are what is planted: without them the program is the
+same, including its noise, and has no cause of waiting. Times of work are in ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mpiprof.testing.neighbours import make_grid
+from mpiprof.testing.program import Program
+from mpiprof.trace.types import Int
+from support.cause_judgement import list_ranks
+from support.random_work import MS, Noise
+
+
+def only(ranks: int, chosen: int | Sequence[int], ms: float) -> Int:
+    """Return the work of some ranks in ns, 0 for all others."""
+    work_ns = np.zeros(ranks, np.int64)
+    work_ns[np.atleast_1d(np.array(chosen, np.int64))] = round(ms * MS)
+    return work_ns
+
+
+def serial_section(
+    ranks: int, steps: int, work_ms: float, rank: int = 0, serial_ms: float = 0.0
+) -> Program:
+    """Return parallel work, a gather, work of its root alone, and a broadcast of the result.
+
+    The root makes its calls in a branch of its own (`if rank == root`).
+    """
+    program, noise = Program(ranks, intervals=True), Noise(ranks)
+    serial_ns = only(ranks, rank, serial_ms)
+    for _ in range(steps):
+        work_ns = noise.work(work_ms * MS)
+        site, root_site = "solver.py:24:solve", "solver.py:20:solve"
+        program.collective("gather", site, work_ns, root=rank, root_site=root_site)
+        site, root_site = "solver.py:25:solve", "solver.py:22:solve"
+        program.collective("bcast", site, serial_ns, root=rank, root_site=root_site)
+    return program
+
+
+def coarse_level(
+    ranks: int,
+    steps: int,
+    work_ms: float,
+    has_own_calls: bool = False,
+    rank: int = 0,
+    solve_ms: float = 0.0,
+) -> Program:
+    """Return cycles of a multigrid solver whose coarsest level is solved on one rank.
+
+    has_own_calls: this rank makes its calls in a branch of its own.
+    """
+    program, noise = Program(ranks, intervals=True), Noise(ranks)
+    neighbours = make_grid((ranks,))
+    for _ in range(steps):
+        for level in range(3):
+            program.halo(neighbours, noise.work(work_ms * MS / 2**level))
+        for operation, line, work_ns in (
+            ("gather", 41, noise.work(MS / 20)),
+            ("scatter", 43, only(ranks, rank, solve_ms)),
+        ):
+            root_site = f"multigrid.py:{line}:coarse"
+            site = f"multigrid.py:{line + 5}:coarse" if has_own_calls else root_site
+            program.collective(operation, site, work_ns, root=rank, root_site=root_site)
+        for level in (2, 1, 0):
+            program.halo(neighbours, noise.work(work_ms * MS / 2**level))
+    return program
+
+
+def checkpoint(
+    ranks: int,
+    steps: int,
+    work_ms: float,
+    every: int,
+    has_calls: bool = False,
+    rank: int = 0,
+    write_ms: float = 0.0,
+) -> Program:
+    """Return steps with an allreduce, of which every n-th ends with a checkpoint.
+
+    has_calls: one rank writes between two collectives, not before the allreduce of the step.
+    """
+    program, noise = Program(ranks, intervals=True), Noise(ranks)
+    for step in range(steps):
+        is_written = step % every == every - 1
+        write_ns = only(ranks, rank, write_ms if is_written else 0.0)
+        work_ns = noise.work(work_ms * MS)
+        if has_calls:
+            program.collective("allreduce", "model.py:15:advance", work_ns)
+        else:
+            program.collective("allreduce", "model.py:15:advance", work_ns + write_ns)
+        if has_calls and is_written:
+            program.collective("gather", "model.py:51:checkpoint", root=rank)
+            program.collective("barrier", "model.py:54:checkpoint", write_ns)
+    return program
+
+
+def mpmd(
+    ranks: int,
+    steps: int,
+    work_ms: float,
+    slow_ranks: int,
+    slower: float = 0.0,
+    convert_ms: float = 0.0,
+) -> Program:
+    """Return two programs that exchange messages in each step; the last ranks run the second.
+
+    slower: excess of the second program's work over that of the first, as a share. convert_ms:
+    work of rank 0 alone, after the exchange.
+    """
+    program, noise = Program(ranks, intervals=True), Noise(ranks)
+    first, second = np.split(np.arange(ranks), [ranks - slow_ranks])
+    program.synthetic.add_communicator("fluid", first.tolist())
+    program.synthetic.add_communicator("structure", second.tolist())
+    partners = first[: len(second)]
+    for _ in range(steps):
+        work_ns = noise.work(work_ms * MS)
+        work_ns[second] = (work_ns[second] * (1 + slower)).astype(np.int64)
+        for name, line in (("fluid", 12), ("structure", 27)):
+            site = f"{name}.py:{line}:advance"
+            program.collective("allreduce", site, work_ns, communicator=name)
+        sites = "structure.py:30:couple", "fluid.py:16:couple"
+        program.message(second, partners, 4096, sites=sites)
+        sites = "fluid.py:17:couple", "structure.py:31:couple"
+        program.message(partners, second, 4096, sites=sites)
+        convert_ns = only(ranks, 0, convert_ms)
+        program.collective("bcast", "fluid.py:18:couple", convert_ns, communicator="fluid")
+    return program
+
+
+def slow_group(
+    ranks: int,
+    steps: int,
+    work_ms: float,
+    nodes: int,
+    slow: Sequence[int] | str = (),
+    slower: float = 0.0,
+) -> Program:
+    """Return halo exchanges of one program, in which some ranks work longer by a share."""
+    node_of = [rank * nodes // ranks for rank in range(ranks)]
+    options: dict[str, Any] = {"offsets": (0,) * nodes, "drifts": (0.0,) * nodes}
+    program = Program(ranks, intervals=True, nodes=node_of, **options)
+    noise, neighbours = Noise(ranks), make_grid((ranks,))
+    factors = 1 + slower * np.isin(np.arange(ranks), list_ranks(slow))
+    for _ in range(steps):
+        work_ns = (noise.work(work_ms * MS) * factors).astype(np.int64)
+        program.halo(neighbours, work_ns)
+        program.collective("allreduce", "step.py:31:main", noise.work(MS / 50))
+    return program
+
+
+def alternating_groups(ranks: int, steps: int, work_ms: float, late_ms: float = 0.0) -> Program:
+    """Return an allreduce in each step; the halves of the ranks work longer in turn."""
+    program, noise = Program(ranks, intervals=True), Noise(ranks)
+    for step in range(steps):
+        is_late = np.arange(ranks) * 2 // ranks == step % 2
+        work_ns = noise.work(work_ms * MS) + round(late_ms * MS) * is_late
+        program.collective("allreduce", "step.py:31:main", work_ns)
+    return program
+
+
+def node_leaders(
+    ranks: int, steps: int, work_ms: float, rank: int = 0, pack_ms: float = 0.0
+) -> Program:
+    """Return a reduction on each node of 4 ranks, among their leaders, and back to the nodes.
+
+    pack_ms: work of one leader between the reductions.
+    """
+    nodes = np.arange(ranks).reshape(-1, 4)
+    program, noise = Program(ranks, intervals=True), Noise(ranks)
+    program.synthetic.add_communicator("leaders", nodes[:, 0].tolist())
+    names = [program.synthetic.add_communicator(f"node-{node[0]}", node.tolist()) for node in nodes]
+    pack_ns = only(ranks, rank, pack_ms)
+    for _ in range(steps):
+        work_ns = noise.work(work_ms * MS)
+        for name, node in zip(names, nodes, strict=True):
+            program.collective("reduce", "sum.py:12:sum", work_ns, 8, int(node[0]), name)
+        program.collective("allreduce", "sum.py:14:sum", pack_ns, communicator="leaders")
+        for name, node in zip(names, nodes, strict=True):
+            program.collective("bcast", "sum.py:15:sum", 0, 8, int(node[0]), name)
+    return program
+
+
+def adaptive_mesh(
+    ranks: int,
+    steps: int,
+    work_ms: float,
+    regrid_every: int,
+    heavy: Sequence[Sequence[int]] = (),
+    excess_ms: float = 0.0,
+) -> Program:
+    """Return a mesh that is regridded every n-th step; heavy: ranks with most cells after each."""
+    program, noise = Program(ranks, intervals=True), Noise(ranks)
+    neighbours = make_grid((ranks,))
+    for step in range(steps):
+        epoch = step // regrid_every
+        if step % regrid_every == 0:
+            program.collective("alltoallv", "mesh.py:70:regrid", noise.work(MS / 10), 4096)
+        excess_ns = only(ranks, heavy[epoch] if heavy else (), excess_ms)
+        program.halo(neighbours, noise.work(work_ms * MS) + excess_ns)
+        program.collective("allreduce", "mesh.py:33:advance", noise.work(MS / 50))
+    return program
+
+
+def block_columns(ranks: int, columns: int, work_ms: float, panel_ms: float = 0.0) -> Program:
+    """Return an LU factorisation; columns of blocks belong to the ranks in turn.
+
+    In step k the owner of column k factorises it and broadcasts it, and all update the rest.
+    """
+    program, noise = Program(ranks, intervals=True), Noise(ranks)
+    for column in range(columns):
+        owner, rest = column % ranks, (columns - column) / columns
+        panel_ns = only(ranks, owner, panel_ms * rest)
+        program.collective("bcast", "lu.py:25:factorise", panel_ns, 65536, owner)
+        program.collective("allreduce", "lu.py:31:factorise", noise.work(work_ms * rest * MS))
+    return program
