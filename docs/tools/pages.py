@@ -48,6 +48,7 @@ def write(folder: Path) -> None:
     (folder / "algorithms.md").write_text(algorithms(folder), "utf-8")
     (folder / "environment.md").write_text(options(), "utf-8")
     (folder / "metrics.md").write_text(metrics(), "utf-8")
+    (folder / "causes.md").write_text(causes(), "utf-8")
     check_environment(ENVIRONMENT.read_text("utf-8") + options())
 
 
@@ -55,8 +56,8 @@ def write(folder: Path) -> None:
 
 # Every package of Python, from the one that uses no other to the one that uses most.
 PACKAGES = (
-    *("interface", "libraries", "launch", "trace", "account", "model", "metrics", "diagnosis"),
-    *("testing", "formats", "store", "timeline", "reports", "hang", "bench", "tune"),
+    *("interface", "libraries", "launch", "trace", "account", "model", "metrics", "causes"),
+    *("diagnosis", "testing", "formats", "store", "timeline", "reports", "hang", "bench", "tune"),
     *("dashboard", "commands"),
 )
 
@@ -75,6 +76,38 @@ def packages() -> str:
         text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8"))) or ""
         rows.append((f"`{name}`", " ".join(text.split())))
     return table(("package", "contents"), rows) + "\n"
+
+
+# ---- causes
+
+
+def causes() -> str:
+    """Return a section for each fact and habit that a report can state: its module's docstring."""
+    facts, habits = list[str](), ["## Habits"]
+    for path in sorted((PACKAGE / "causes").glob("*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+        if any(ast.unparse(base) == "Cause" for node in classes for base in node.bases):
+            facts += _describe_cause(tree, "##")
+    for path in sorted((PACKAGE / "causes" / "habits").glob("*_delay.py")):
+        habits += _describe_cause(ast.parse(path.read_text("utf-8")), "###")
+    return "\n\n".join([*facts, *habits]) + "\n"
+
+
+def _describe_cause(tree: ast.Module, level: str) -> list[str]:
+    title, _, text = (ast.get_docstring(tree) or "").partition("\n\n")
+    return [f"{level} {' '.join(title.split()).rstrip('.')}", described(add_values(tree, text))]
+
+
+def add_values(tree: ast.Module, text: str) -> str:
+    """Return a docstring with the value after the name of each constant of its module."""
+    for node in tree.body:
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Constant):
+            continue
+        name, value = ast.unparse(node.targets[0]), node.value.value
+        if isinstance(value, int | float):
+            text = re.sub(rf"\b{name}\b", f"{name} ({value:g})", text)
+    return text
 
 
 # ---- verbs
@@ -96,7 +129,7 @@ def verbs() -> str:
 def described(text: str) -> str:
     """Return a docstring as Markdown; commands and indented paragraphs become code."""
     parts = []
-    for part in text.strip().split("\n\n"):
+    for part in text.strip("\n").split("\n\n"):
         lines = part.splitlines()
         code = lines[0].startswith(("  ", "python ", "mpiexec "))
         parts.append("```\n" + textwrap.dedent(part).rstrip() + "\n```" if code else prose(part))
