@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.delay_chain import lateness_after_others
 from mpiprof.interface.format_units import format_time
+from mpiprof.metrics.variance_components import lateness_after_others
 from mpiprof.reports.pictures.aligned_runs import AlignedRun, Bar, draw_aligned_runs, list_values
 from mpiprof.reports.pictures.svg import DataPicture
 from mpiprof.reports.tokens import name_operation_colour

@@ -7,30 +7,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from dash import dcc, html
+from dash import html
 from dash.development.base_component import Component
 
 from mpiprof.diagnosis.causes import Causes
 from mpiprof.diagnosis.late_rank import LateRank
-from mpiprof.interface.format_units import (
-    format_count,
-    format_ranks,
-    format_share,
-    format_time,
-    shorten_text,
-)
+from mpiprof.interface.format_units import format_count, format_ranks
 from mpiprof.reports import callsite_stages, conclusion, phrases
 from mpiprof.reports.rank_locations import describe_location
 
-from . import callsite_arrivals, components, filtered_tables, finding_links
-from . import url_state as states
+from . import callsite_arrivals, components, finding_links
 from .picture import Picture
 from .trace_data import TraceData
 
-MAX_RANKS, MAX_ORIGINS = 8, 6
+MAX_RANKS = 8
 
 
-def make_section(data: TraceData, state: states.PageState, callsite: int) -> Component:
+def make_section(data: TraceData, callsite: int) -> Component:
     """Return the stages of the lateness and the causes of a call site's arrival pattern."""
     causes: Causes = data.derive("causes", callsite)
     if not causes.instances:
@@ -69,11 +62,8 @@ def make_section(data: TraceData, state: states.PageState, callsite: int) -> Com
         more += [
             html.H3("Ranks that arrive after the median of the others"),
             components.make_table(ranks, columns),
-            *_count_rest(len(late_ranks) - len(ranks), "ranks"),
+            *_count_rest(len(late_ranks) - len(ranks)),
         ]
-    if len(causes.chain):
-        more += [html.H3("Origin of their lateness"), origin_list(causes.chain, state)]
-        more += _count_rest(len(causes.chain) - MAX_ORIGINS, "origins")
     more.append(
         html.P(
             f"From {format_count(causes.instances)} of "
@@ -85,9 +75,9 @@ def make_section(data: TraceData, state: states.PageState, callsite: int) -> Com
     return _section(*parts, html.Div(problems, className="reasons"), evidence)
 
 
-def _count_rest(count: int, name: str) -> list[Component]:
-    """Return the note that counts what a list leaves out."""
-    return [html.P(f"and {format_count(count)} more {name}", className="note")] * (count > 0)
+def _count_rest(count: int) -> list[Component]:
+    """Return the note that counts the ranks that the table leaves out."""
+    return [html.P(f"and {format_count(count)} more ranks", className="note")] * (count > 0)
 
 
 def _section(*children: Any) -> Component:
@@ -123,18 +113,3 @@ def _stage_parts(data: TraceData, causes: Causes, late: LateRank, callsite: int)
         ),
         components.how_to_read(wide.how_to_read),
     ]
-
-
-def origin_list(table: Any, state: states.PageState) -> Component:
-    """Return the origins of lateness as a list with links to their call sites."""
-    items = []
-    for row in filtered_tables.table_records(table.head(MAX_ORIGINS)):
-        text = f"rank {row['rank']} at {shorten_text(row['site'])}"
-        where: Any = text
-        if row["callsite"] >= 0:
-            where = dcc.Link(text, href=state.link_to("/callsites", callsite=row["callsite"]))
-        about = f" after {shorten_text(row['after_site'])}" * (row["after"] >= 0)
-        about += f", {row['hops']:.0f} instances before" if row["hops"] >= 1 else ""
-        about += f": {format_share(row['share'])} of instances, late by "
-        items.append(html.Li([where, about + format_time(row["late_ns"])]))
-    return html.Ul(items, className="told")

@@ -259,7 +259,7 @@ def _step(name: str, state: states.PageState) -> Component:
 def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
     """Add the callbacks of the page of a call site."""
     for name, make in (
-        ("callsite-causes", callsite_causes.make_section),
+        ("callsite-causes", lambda data, _, number: callsite_causes.make_section(data, number)),
         ("callsite-algorithms", callsite_algorithms.make_section),
     ):
         _register_section(app, context, name, make)

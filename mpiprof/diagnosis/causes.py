@@ -9,19 +9,20 @@ applied to every call site of every program.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.delay_chain import NOT_RECORDED, START, Origin, Walk
 from mpiprof.diagnosis.lateness import LatenessSamples
 from mpiprof.diagnosis.sampling import SamplePart, take_sample
 from mpiprof.metrics.variance_components import Estimate
 from mpiprof.trace.sites import label_site
 from mpiprof.trace.trace import Trace
+
+START = -1  # no previous collective: the start of the run
+NOT_RECORDED = -2  # a previous collective that was discarded or could not be matched
 
 
 @dataclass(frozen=True)
@@ -39,14 +40,7 @@ class Causes:
     it, 95 %), late_share (of instances, late by half of late_ns and more than the clocks' error),
     last_share, inherited_ns, outside_ns, point_to_point_ns (parts of late_ns).
     nodes: node, host, ranks, late_ns (after the other nodes' mean), error_ns.
-    chain: one row an origin, most frequent first: rank, callsite, site, after, after_site, how,
-    share (of instances), late_ns, hops, path (call site and rank from origin to here), example
-    (communicator and sequence of these); callsite and after: -1 the start, -2 unknown; see
-    diagnosis/delay_chain.py.
-    before: callsite that ranks come from, site, share (of calls).
-    followers: call sites that all ranks of a barrier call next: callsite, site, share (of
-    instances).
-    saved_ns: time that all ranks together would save over the run without the barrier; else 0.
+    before: callsite that ranks come from (-1 the start, -2 unknown), site, share (of calls).
     """
 
     callsite: int
@@ -66,10 +60,7 @@ class Causes:
     random: Estimate
     ranks: pd.DataFrame
     nodes: pd.DataFrame
-    chain: pd.DataFrame
     before: pd.DataFrame
-    followers: pd.DataFrame
-    saved_ns: float
 
 
 def compute_causes(trace: Trace, callsite: int) -> Causes:
@@ -81,8 +72,6 @@ def compute_causes(trace: Trace, callsite: int) -> Causes:
     arrival_ns, exit_ns, between_ns, point_to_point_ns = spreads
     inherited, outside, point_to_point, compensated = shares
     by_rank, by_node, random = cells.systematic_shares()
-    labels = CallsiteLabels(trace)
-    followers = sample.without.followers if sample.without else {}
     return Causes(
         callsite,
         str(row["operation"]),
@@ -101,10 +90,7 @@ def compute_causes(trace: Trace, callsite: int) -> Causes:
         random,
         cells.make_rank_table(),
         cells.make_node_table(),
-        make_chain_table(trace, labels, sample.walks, sample.walked),
-        make_before_table(labels, sample.parts),
-        make_share_table(labels, followers),
-        sample.without.saved_ns if sample.without else 0.0,
+        make_before_table(CallsiteLabels(trace), sample.parts),
     )
 
 
@@ -130,50 +116,14 @@ class CallsiteLabels:
         return self.names.get(callsite, "the start" if callsite == START else "?")
 
 
-def make_share_table(labels: CallsiteLabels, counts: Mapping[int, int]) -> pd.DataFrame:
-    """Return a table of call sites, most frequent first: callsite (-1 the start), site, share."""
-    whole = max(sum(counts.values()), 1)
-    order = Counter(counts).most_common()
-    rows = [(callsite, labels[callsite], count / whole) for callsite, count in order]
-    return pd.DataFrame(rows, columns=["callsite", "site", "share"])
-
-
 def make_before_table(labels: CallsiteLabels, parts: list[SamplePart]) -> pd.DataFrame:
-    """Return the call sites that ranks come from, with shares of the calls."""
+    """Return the call sites that ranks come from, most frequent first, with shares of the calls."""
     counts: Counter[int] = Counter()
     for part in parts:
         shapes, number = np.unique(part.before.shape, return_counts=True)
         for shape, count in zip(shapes.tolist(), number.tolist(), strict=True):
             counts[labels.of_shape[shape]] += count
-    return make_share_table(labels, counts)
-
-
-def make_chain_table(
-    trace: Trace, labels: CallsiteLabels, walks: list[Walk], walked: int
-) -> pd.DataFrame:
-    """Return the table of origins of lateness, the most frequent first."""
-    groups: dict[Origin, list[Walk]] = {}
-    for walk in walks:
-        groups.setdefault(walk.origin, []).append(walk)
-    identity = [c.identity for c in trace.tables.communicators]
-    ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
-    origins, walks_of = [origin for origin, _ in ordered], [of for _, of in ordered]
-    worst = [max(of, key=lambda walk: walk.late) for of in walks_of]
-    return pd.DataFrame(
-        {
-            "rank": [origin.rank for origin in origins],
-            "callsite": [origin.callsite for origin in origins],
-            "site": [labels[origin.callsite] for origin in origins],
-            "after": [origin.after for origin in origins],
-            "after_site": [labels[origin.after] for origin in origins],
-            "how": [origin.how for origin in origins],
-            "share": [len(of) / max(walked, 1) for of in walks_of],
-            "late_ns": [float(np.mean([walk.late for walk in of])) for of in walks_of],
-            "hops": [float(np.mean([len(walk.steps) - 1 for walk in of])) for of in walks_of],
-            "path": [tuple((step.callsite, step.rank) for step in w.steps) for w in worst],
-            "example": [
-                tuple((identity[step.communicator], step.sequence) for step in w.steps)
-                for w in worst
-            ],
-        }
-    )
+    whole = max(sum(counts.values()), 1)
+    order = counts.most_common()
+    rows = [(callsite, labels[callsite], count / whole) for callsite, count in order]
+    return pd.DataFrame(rows, columns=["callsite", "site", "share"])

@@ -6,7 +6,6 @@ words and add none.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,14 +13,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mpiprof.causes.removal import Saving
 from mpiprof.diagnosis.delay_findings import find_delay_findings
 from mpiprof.diagnosis.evidence import CallsiteEvidence
 from mpiprof.diagnosis.finding import MIN_CERTAINTY, NEGLIGIBLE_SHARE, Finding
-from mpiprof.diagnosis.sampling import take_sample
 from mpiprof.trace.trace import Trace
 
 NOTABLE_SHARE = 0.01  # minimum share of all wait for a finding
-MIN_FREQUENCY = 0.1  # minimum share of the calls that follow a barrier
 UNCERTAIN_WEIGHT = 0.1  # of the time saved by an uncertain finding, in the order of findings
 NEGLIGIBLE_WEIGHT = 1e-3  # the same of a negligible finding, which follows all others
 COST_WEIGHT = 0.1  # of the waiting per rank, if less time is saved
@@ -136,19 +134,11 @@ def _describe_callsite(row: Any) -> CallsiteEvidence:
 
 
 def _barrier_findings(trace: Trace, callsite: int, facts: CallsiteEvidence) -> Iterator[Finding]:
-    """Yield the cost of a barrier before the call sites that often follow it immediately."""
-    without = take_sample(trace, callsite).without
-    if without is None:
-        return
-    whole = max(sum(without.followers.values()), 1)
-    often = Counter(without.followers).most_common()
-    others = [of for of, count in often if count / whole >= MIN_FREQUENCY and of != callsite]
-    callsites = (callsite, *others)
-    waiting = float(trace.callsites.loc[list(callsites), "total_wait_ns"].sum())
-    saved = min(without.saved_ns, waiting)
-    if saved > 0 and others:
-        finding = _make_finding(trace, "barrier", saved, callsite, facts)
-        yield replace(finding, callsites=callsites)
+    """Yield the cost of a barrier, if the run would end earlier without it."""
+    saving: Saving = trace.derive("saving_without", callsite)
+    if saving.run_ns > 0:
+        finding = _make_finding(trace, "barrier", saving.waiting_ns, callsite, facts)
+        yield replace(finding, saved_ns=saving.run_ns)
 
 
 def _gain_finding(trace: Trace, gain: Gain) -> Finding:

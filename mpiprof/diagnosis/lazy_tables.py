@@ -14,6 +14,7 @@ from mpiprof.account.ledger_sums import make_ledger_sums
 from mpiprof.account.replay import make_replay
 from mpiprof.account.transfers import find_transfers
 from mpiprof.account.work_segments import make_work
+from mpiprof.causes.barrier import find_saving_without
 from mpiprof.causes.search import find_causes
 from mpiprof.causes.segments import make_calls_without_waits
 from mpiprof.diagnosis.causes import compute_causes
@@ -121,6 +122,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "run_windows": list_windows,
     "samples": take_samples,
     "selection": summary_tables.make_selector_tables,
+    "saving_without": find_saving_without,
     "series": make_series,
     "steps": find_steps,
     "statistics": summary_tables.make_statistics,

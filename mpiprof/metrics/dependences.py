@@ -11,7 +11,7 @@ Outside of the windows in which every call on messages is recorded, only long ca
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -35,7 +35,8 @@ class Dependences:
     and `gap_ns` the time until the dependence ends. At a rank that continues, `dependence` is
     -1 - the number, and `gap_ns` is the end of the dependence minus the rank's entry: its wait if
     positive, else its slack. count: number of dependences. from_any: of each dependence, whether it
-    is a message that a call receives from any source.
+    is a message that a call receives from any source. callsites: callsite of collectives and first
+    number of each range of dependences that share it, ascending; -1 for those without.
     """
 
     rank: Int
@@ -44,6 +45,23 @@ class Dependences:
     gap_ns: Int
     count: int
     from_any: Bool
+    callsites: Int
+
+    def is_at(self, callsite: int) -> Bool:
+        """Return which events are of collectives at a call site."""
+        number = np.where(self.dependence < 0, -1 - self.dependence, self.dependence)
+        sites, first = self.callsites
+        return np.asarray(sites[np.searchsorted(first, number, "right") - 1] == callsite)
+
+    def take(self, chosen: Bool) -> Dependences:
+        """Return some of the events."""
+        return replace(
+            self,
+            rank=self.rank[chosen],
+            time_ns=self.time_ns[chosen],
+            dependence=self.dependence[chosen],
+            gap_ns=self.gap_ns[chosen],
+        )
 
 
 def find_dependences(trace: Trace) -> Dependences:
@@ -61,6 +79,7 @@ def find_dependences(trace: Trace) -> Dependences:
                 met = finish.min(0) >= arrival.max(0)
                 arrival, begin, finish = arrival[:, met], begin[:, met], finish[:, met]
             ranks, group = batch.communicator.ranks, signature.group
+            collector.begin_callsite(signature.callsite)
             for sources, waiting in _find_row_sets(group):
                 times = arrival[sources], begin[waiting]
                 collector.add_instances(ranks[sources], ranks[waiting], *times)
@@ -69,6 +88,7 @@ def find_dependences(trace: Trace) -> Dependences:
                 arrival, begin, finish, group, least_ns, is_blocking=is_blocking
             )
             collector.add_progress_waits(ranks, found)
+    collector.begin_callsite(-1)
     postings, index = _take_postings(trace)
     collector.add_messages(postings, index)
     collector.add_tests(trace, postings)
@@ -108,6 +128,11 @@ class DependenceCollector:
         self.events: list[list[Int]] = []  # rank, time, dependence, gap
         self.count = 0
         self.from_any: list[Int] = []  # numbers of dependences
+        self.callsites = [(-1, 0)]  # callsite and first number of each range
+
+    def begin_callsite(self, callsite: int) -> None:
+        """Count the following dependences for a call site of collectives, -1 for none."""
+        self.callsites.append((callsite, self.count))
 
     def add_instances(self, sources: Int, waiting: Int, arrival_ns: Int, begin_ns: Int) -> None:
         """Add one dependence per instance; times are ranks x instances."""
@@ -191,7 +216,8 @@ class DependenceCollector:
         from_any = np.zeros(self.count, np.bool_)
         from_any[np.concatenate([np.zeros(0, np.int64), *self.from_any])] = True
         columns = rank[order], time[order], dependence[order], gap[order]
-        return Dependences(*columns, self.count, from_any)
+        callsites = np.array(self.callsites, np.int64).T
+        return Dependences(*columns, self.count, from_any, callsites)
 
     def _add(self, *columns: Int) -> None:
         self.events.append(list(columns))

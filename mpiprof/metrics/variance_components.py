@@ -114,6 +114,15 @@ def median_before_last(arrival: Array) -> Float:
     return np.asarray(ordered[middle].mean(0))
 
 
+def lateness_after_others(values: Array, row: int) -> float:
+    """Return value `row` minus the median of the other values, or 0 if there are none."""
+    other_values = np.delete(values, row)
+    other_values = other_values[~np.isnan(other_values)]
+    if not len(other_values) or np.isnan(values[row]):
+        return 0.0
+    return float(values[row] - np.median(other_values))
+
+
 def subtract_median_of_others(values: Float) -> Float:
     """Return each value minus the median of the other values of its column."""
     count = len(values)

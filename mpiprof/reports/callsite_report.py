@@ -142,22 +142,6 @@ def _format_interval(value: Estimate) -> str:
     return "" if np.isnan(half) else f"± {format_time(half)}"
 
 
-def chain_table(chain: pd.DataFrame, most: int) -> str:
-    """Return the origins of the last rank's lateness, the most frequent origin first."""
-    rows = chain.head(most).to_dict("records")
-    hops = [f"{row['hops']:.1f}" for row in rows]
-    how = {"point_to_point": "messages", "outside": "between", "inside": "inside"}
-    return render(
-        Column("rank", [str(row["rank"]) for row in rows]),
-        Column("how", [how.get(row["how"], "unknown") for row in rows], left=True),
-        Column("after", [row["after_site"] for row in rows], left=True, shrink=True),
-        Column("at", [row["site"] for row in rows], left=True, shrink=True),
-        Column("instances", [format_share(row["share"]) for row in rows]),
-        Column("late by", [format_time(row["late_ns"]) for row in rows]),
-        *([Column("calls between", hops)] if any(row["hops"] > 0 for row in rows) else ()),
-    )
-
-
 def phase_table(phases: pd.DataFrame) -> str:
     """Return one row per phase of a call site."""
     rows = phases.to_dict("records")

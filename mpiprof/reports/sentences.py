@@ -60,12 +60,12 @@ def problem_clause(trace: Trace, finding: Finding) -> str:
         return capitalise(finding.fact.clause)
     if finding.is_delay:
         return capitalise(delay_clause(trace, finding))
-    site, *later = [format_callsite(trace, callsite) for callsite in finding.callsites]
+    site = format_callsite(trace, finding.callsites[0])
     if finding.cause == "algorithm":
         return f"{finding.algorithm} would be faster than {finding.at_callsite.ran} for {site}"
     if finding.cause == "clock":
         return f"Who is late at {site} can't be told from the clocks of the nodes"
-    return f"Ranks wait at {site} longer than {' or '.join(later)} right after it would make them"
+    return f"Ranks wait at {site} for ranks that no later call needs as early"
 
 
 def cost_clause(finding: Finding) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mpiprof.diagnosis.delay_chain import START
+from mpiprof.diagnosis.causes import START
 from mpiprof.trace import Trace
 from mpiprof.trace.sites import (
     Site,

@@ -15,7 +15,6 @@ from mpiprof.reports.table import wrap_paragraph
 from mpiprof.reports.terminal_sections import Section, join_sections
 from mpiprof.trace import Trace
 
-MAX_CHAIN = 5
 SHORT_ROWS = 6
 ONE_RANK_ONLY = (
     "All its calls are on communicators of one rank, so no rank waits and there are no instances."
@@ -65,7 +64,7 @@ def instance_sections(trace: Trace, row: dict[Any, Any], top: int) -> Iterator[S
     totals = trace.rank_totals[trace.rank_totals["callsite"] == callsite]
     worst = callsite_report.worst_instance_sentence(trace, series)
     yield Section("", wrap_paragraph(worst, 0) if worst else "", essential=True)
-    yield from cause_sections(trace, callsite, top)
+    yield from cause_sections(trace, callsite)
     yield Section("How long its instances take", callsite_report.quantile_table(row))
     first = first_recorded(trace, callsite)
     over = callsite_report.instance_table(series, int(row["instances"]), top, first)
@@ -74,7 +73,7 @@ def instance_sections(trace: Trace, row: dict[Any, Any], top: int) -> Iterator[S
     yield Section("Its ranks", ranks)
 
 
-def cause_sections(trace: Trace, callsite: int, top: int) -> Iterator[Section]:
+def cause_sections(trace: Trace, callsite: int) -> Iterator[Section]:
     """Yield why the ranks arrive at a call site at different times, and its phases."""
     causes, phases = trace.causes(callsite), trace.phases(callsite)
     lines = [*phrases.cause_sentences(causes), phrases.period_sentence(phases)]
@@ -84,8 +83,5 @@ def cause_sections(trace: Trace, callsite: int, top: int) -> Iterator[Section]:
         if causes.point_to_point_ns.value > causes.between_ns.value:
             table += f"\n{wrap_paragraph(MESSAGES_DIFFER_MORE)}"
         yield Section("Imbalance before and at it", table)
-    if len(causes.chain):
-        chain = callsite_report.chain_table(causes.chain, min(top, MAX_CHAIN))
-        yield Section("Where lateness began", chain)
     if len(phases) > 1:
         yield Section("Phases", callsite_report.phase_table(phases))

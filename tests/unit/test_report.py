@@ -191,7 +191,6 @@ def test_findings_causes_and_phases_as_data(
     (row,) = json.loads(out(capsys, "report", trace, "--site", "app.py:12", "--json"))["callsites"]
     assert row["causes"]["by_rank"] == {"value": 1, "low": 1, "high": 1}
     assert row["causes"]["ranks"][0]["rank"] == 2
-    assert row["causes"]["chain"][0]["how"] == "outside"
     assert [phase["instances"] for phase in row["phases"]] == [10]
 
 
@@ -203,7 +202,6 @@ def test_why_at_a_site(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert table[-1 + next(i for i, line in enumerate(table) if not line)].split()[1:3] == [
         "3.00", "ms",
     ]  # fmt: skip
-    assert "Where lateness began" in text
 
 
 def test_sort_and_top(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,6 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.diagnosis import sampling
-from mpiprof.diagnosis.barrier_what_if import WINDOW_BARRIERS
 from mpiprof.diagnosis.sampling import Sample
 from mpiprof.formats import dataset
 from mpiprof.metrics import aggregate, instance_series
@@ -22,7 +21,6 @@ from mpiprof.metrics.instance_series import SeriesMaker
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.dataset import Block, Reader
 from mpiprof.trace.types import Int
-from unit.test_barrier_what_if import loop_of_barriers
 
 MS = 1_000_000
 ROUNDS = 3_000
@@ -33,8 +31,6 @@ SITES = ("allreduce", "barrier", "bcast", "bcast")
 def few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(instance_series, "MAX_INSTANCES", 128)
     monkeypatch.setattr(instance_series, "RUN_LENGTH", 8)
-    monkeypatch.setattr(sampling, "MAX_WALKS", 16)
-    monkeypatch.setattr(sampling, "GENERATION_CALLS", 1 << 11)
     monkeypatch.setattr("mpiprof.trace.trace.max_cached_calls", lambda: 0)
 
 
@@ -101,7 +97,6 @@ def blocks_read(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
 def check(a: Sample, b: Sample, scratch: Path) -> None:
     assert bits(a.series, scratch) == bits(b.series, scratch)
-    assert (a.walks, a.walked, a.without) == (b.walks, b.walked, b.without)
     assert len(a.parts) == len(b.parts)
     for one, other in zip(a.parts, b.parts, strict=True):
         assert one.communicator == other.communicator
@@ -127,32 +122,7 @@ def test_of_few_blocks_as_of_all(
     for callsite, sample in found.items():
         check(sample, others[callsite], tmp_path)
         alone = mpiprof.open(folder).samples(callsite)[callsite]
-        if sample.without is None:  # blocks are also read for other samples
-            check(sample, alone, tmp_path)
-    origins = {(walk.origin.rank, walk.origin.callsite) for walk in found[0].walks}
-    assert {(0, 2), (2, 3)} <= origins  # beyond the allreduce, on another communicator
-    barrier = found[1].without
-    assert barrier is not None
-    assert barrier.replayed >= 64
-
-
-@pytest.mark.heavy
-def test_followers_of_a_barrier_are_counted_in_each_block_that_is_needed(tmp_path: Path) -> None:
-    """A block is needed for a sampled instance or for a replayed window, both of 64 barriers here.
-
-    In this trace a broadcast follows each barrier at once.
-    """
-    late = np.random.default_rng(1).random((ROUNDS, 4)) * MS
-    loop_of_barriers(tmp_path, late)
-    trace = mpiprof.open(in_small_blocks(tmp_path / "t", tmp_path / "set"))
-    sample = trace.samples([0])[0]
-    barrier, block = sample.without, np.arange(ROUNDS) // WINDOW_BARRIERS
-    assert trace.dataset is not None and len(trace.dataset.blocks) == block[-1] + 1
-    assert barrier is not None and barrier.replay_interval > 1
-    sampled = np.isin(block, sample.series["number"].to_numpy() // WINDOW_BARRIERS)
-    needed = sampled | (block % barrier.replay_interval == 0)
-    assert sampled.sum() < needed.sum() < ROUNDS
-    assert dict(barrier.followers) == {1: needed.sum()}
+        check(sample, alone, tmp_path)
 
 
 @pytest.mark.heavy
@@ -172,7 +142,6 @@ def test_sampled_values_equal_the_instances(folder: Path) -> None:
         first = np.sort(np.concatenate([part.arrival_ns.min(0) for part in sample.parts]))
         assert np.isin(first, sample.series["first_arrival_ns"]).all()
         assert len(first) == len(number)
-        assert 16 <= sample.walked <= 2 * 16
 
 
 @pytest.mark.slow
