@@ -18,21 +18,27 @@ from mpiprof.account.replay import Replay
 from mpiprof.causes.removal import Saving, join_savings
 from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.dependences import Dependences
+from mpiprof.metrics.instance_rows import CallsiteKey
 from mpiprof.trace.trace import Trace
 
 
 def find_saving_without(trace: Trace, callsite: int) -> Saving:
     """Return what a run would save without the collectives of a call site."""
-    replay = partial(replay_without_callsite, callsite=callsite)
+    keys = frozenset(key for key, number in trace.aggregate[1].items() if number == callsite)
+    replay = partial(replay_without_callsite, keys=keys)
     return join_savings(
         [replay(trace)] if fits_in_memory(trace) else trace.derive("in_windows")(replay)
     )
 
 
-def replay_without_callsite(trace: Trace, callsite: int) -> Saving:
-    """Return what a run or a window of it would save without the collectives of a call site."""
+def replay_without_callsite(trace: Trace, keys: frozenset[CallsiteKey]) -> Saving:
+    """Return what a run or a window of it would save without the collectives of a call site.
+
+    keys: of the call site, whose number in a window differs from that in the run.
+    """
+    numbers = [number for key, number in trace.aggregate[1].items() if key in keys]
     dependences: Dependences = trace.derive("dependences")
-    is_removed = dependences.is_at(callsite)
+    is_removed = dependences.are_at(numbers)
     waits = dependences.take(is_removed & (dependences.dependence < 0) & (dependences.gap_ns > 0))
     replay = Replay(dependences.take(~is_removed), trace.ranks)
     removed_ns = waits.gap_ns.astype(np.float64)

@@ -47,11 +47,11 @@ class Dependences:
     from_any: Bool
     callsites: Int
 
-    def is_at(self, callsite: int) -> Bool:
-        """Return which events are of collectives at a call site."""
+    def are_at(self, callsites: Sequence[int]) -> Bool:
+        """Return which events are of collectives at some call sites."""
         number = np.where(self.dependence < 0, -1 - self.dependence, self.dependence)
         sites, first = self.callsites
-        return np.asarray(sites[np.searchsorted(first, number, "right") - 1] == callsite)
+        return np.isin(sites[np.searchsorted(first, number, "right") - 1], callsites)
 
     def take(self, chosen: Bool) -> Dependences:
         """Return some of the events."""

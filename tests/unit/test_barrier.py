@@ -134,7 +134,8 @@ def test_a_barrier_is_replayed_with_all_that_follows_it(tmp_path: Path) -> None:
 
 
 def test_a_run_in_windows_saves_the_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The windows begin when all ranks meet, so the savings of windows add up."""
-    (expected,) = find_barriers(steps(tmp_path))
-    (finding,) = find_barriers(open_in_windows(steps(tmp_path), monkeypatch, 3))
+    trace = loop_of_barriers(tmp_path, moving_lateness(), shared="allreduce")
+    (expected,) = find_barriers(trace)
+    in_windows = open_in_windows(trace, monkeypatch, 3)
+    (finding,) = find_barriers(in_windows)
     assert finding.saved_ns == pytest.approx(expected.saved_ns, rel=0.03)
