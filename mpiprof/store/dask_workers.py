@@ -8,7 +8,6 @@ its work.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
 import logging
 from collections import deque
@@ -28,7 +27,6 @@ LOCAL_PREFIX = "local:"
 MAX_WORKERS = 1024  # processes of this machine
 ITEMS_AHEAD = 8  # unfetched items per thread, running or done; they occupy the worker's memory
 CONNECT_TIMEOUT_S = 10  # for a scheduler to answer, and for its first worker
-TIMEOUTS = (TimeoutError, asyncio.TimeoutError)  # the same from Python 3.11 on
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Function = TypeVar("Function")
@@ -38,6 +36,13 @@ def add_argument(parser: argparse.ArgumentParser) -> None:
     """Add the option that names workers."""
     text = "read data sets with Dask's workers: scheduler file, address or local:N"
     parser.add_argument("--dask", metavar="WHERE", help=text)
+
+
+def list_timeouts() -> tuple[type[Exception], ...]:
+    """Return the errors of a timeout, which are the same from Python 3.11 on."""
+    import asyncio  # takes longer than all other imports of a verb without pandas
+
+    return TimeoutError, asyncio.TimeoutError
 
 
 class Workers:
@@ -78,7 +83,7 @@ class Workers:
             except KilledWorker as error:
                 fact = f"workers died repeatedly at the same partition ({error})"
                 raise MpiprofError(f"--dask: {fact}: check their memory limit") from None
-            except (CancelledError, CommClosedError, *TIMEOUTS):
+            except (CancelledError, CommClosedError, *list_timeouts()):
                 remedy = "start it and repeat the command"
                 raise MpiprofError(f"--dask: the scheduler has ended: {remedy}") from None
             finally:
@@ -91,7 +96,7 @@ class Workers:
         while True:
             try:
                 return future.result(timeout=CONNECT_TIMEOUT_S)
-            except TIMEOUTS:
+            except list_timeouts():
                 if future.done():  # after the time limit, or by its own TimeoutError
                     return future.result()
             without = 0 if self.client.nthreads() else without + 1
@@ -153,6 +158,8 @@ def _missing_dask_error(name: str) -> UsageError:
 
 def _connect_client(distributed: Any, named: str) -> Any:
     """Return a client of a running scheduler; raises UsageError if none answers."""
+    import asyncio
+
     for name in ("distributed", "distributed.client"):  # the second has a separate level
         # mpiprof reports failures itself, on one line.
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -165,7 +172,7 @@ def _connect_client(distributed: Any, named: str) -> Any:
         raise UsageError(f"--dask {named}: no scheduler answers there ({why})") from None
     try:
         client.wait_for_workers(1, timeout=CONNECT_TIMEOUT_S)
-    except TIMEOUTS:
+    except list_timeouts():
         client.close()
         remedy = "start some with `dask worker`"
         raise UsageError(f"--dask {named}: its scheduler has no workers: {remedy}") from None
