@@ -156,7 +156,7 @@ def _find_time_between(rank: Int, enter_ns: Int, exit_ns: Int, site: Int) -> lis
     edges = np.flatnonzero(np.diff(rank, prepend=-1))
     for begin, end in itertools.pairwise([*edges.tolist(), len(rank)]):
         latest[begin:end] = np.maximum.accumulate(latest[begin:end])
-    between = np.flatnonzero((rank[1:] == rank[:-1]) & (enter_ns[1:] > latest[:-1]))
+    between = np.flatnonzero((rank[1:] == rank[:-1]) & (enter_ns[1:] >= latest[:-1]))
     next_ = between + 1
     return [
         rank[between].astype(np.int64),

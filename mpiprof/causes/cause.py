@@ -15,14 +15,13 @@ class Cause(ABC):
     """A cause and its evidence. Each subclass has its own file.
 
     finder: the function of this file that finds the cause. icon: of the page. weight: factor of the
-    saving, in the order of causes and habits. repair: begin of the sentence on the saving. ranks:
-    that the cause concerns, the main one first. places: of the work, the main one first.
+    saving, in the order of causes and habits. ranks: that the cause concerns, the main one first.
+    places: of the work, the main one first.
     """
 
     finder: ClassVar[str] = "make_causes"
     icon: ClassVar[str]
     weight: ClassVar[float] = 1.05  # because facts need no test
-    repair: ClassVar[str] = "Without that"
     ranks: tuple[int, ...]
     places: tuple[Place, ...]
 
@@ -35,6 +34,11 @@ class Cause(ABC):
     def is_first(self) -> bool:
         """Return whether the cause is stated before all others, because it disturbs their times."""
         return False
+
+    @property
+    def repair(self) -> str:
+        """Return the begin of the sentence on the saving."""
+        return "Without that"
 
     @property
     @abstractmethod

@@ -9,7 +9,8 @@ usual work is the median segment times the number of segments, because few long 
 (single_event.py) or a habit. If at most half of the ranks take part, the run is replayed without
 this work. It is a cause if the run then ends earlier by MIN_SAVED_SHARE of its time, and by
 MIN_OWN_SHARE of the removed work of a rank: then the other ranks wait for it. The saving is exact
-for a serial section. For a group it is the time until the other ranks are the slowest ones.
+for a serial section. For a group it is the time until the other ranks are the slowest ones. If the
+same share of each segment saves as much, the group lacks only this share of its work.
 
 The function is silent if all ranks take part in the work, however unequal, if more than half of the
 ranks do, such as the workers of a master, if the members of a group work for different times, and
@@ -29,7 +30,13 @@ from mpiprof.account.work_segments import Work, read_work
 from mpiprof.causes.cause import Cause, FoundCause
 from mpiprof.causes.place import Pair, add_up, find_place
 from mpiprof.causes.removal import Removal, Saving, join_removals, join_savings, replay_without
-from mpiprof.interface.format_units import capitalise, format_count, format_ranks, format_time
+from mpiprof.interface.format_units import (
+    capitalise,
+    format_count,
+    format_ranks,
+    format_share,
+    format_time,
+)
 from mpiprof.metrics.group_order import find_medians
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Float, Int
@@ -41,6 +48,8 @@ MIN_MORE_WORK = 1.05  # of several members in the run, over that of the other ra
 MIN_SAVED_SHARE = 0.01  # of the run time
 MIN_OWN_SHARE = 0.1  # of the work of a member that the run time would lack
 MIN_MAIN_SHARE = 0.8  # of the saving of all work of the members, from which one place is the cause
+MAX_SAVED_SHARE = 0.9  # of the work of a member, up to which the others also work meanwhile
+MIN_SAME_SAVING = 0.95  # of the saving of all work, from which a part of it saves the same
 MAX_REPLAYS = 16
 MAX_PLACES = 3
 
@@ -50,18 +59,25 @@ class ExclusiveWork(Cause):
     """Work of a few ranks for which the others wait.
 
     work_ns: of the member with most of it, over the run. count: of its segments. other_ranks:
-    number of ranks that do not take part.
+    number of ranks that do not take part. removed_share: of the work, that the replay lacks.
     """
 
     icon: ClassVar[str] = "processor"
     work_ns: int
     count: int
     other_ranks: int
+    removed_share: float
 
     @property
     def name(self) -> str:
         """Return the name in JSON."""
         return "serial_section" if len(self.ranks) == 1 else "unequal_groups"
+
+    @property
+    def repair(self) -> str:
+        """Return the begin of the sentence on the saving."""
+        is_whole = self.removed_share > MAX_SAVED_SHARE
+        return "Without that" if is_whole else f"With {format_share(self.removed_share)} less of it"
 
     @property
     def title(self) -> str:
@@ -214,7 +230,22 @@ def _remove_members(trace: Trace, work: Work, members: Members) -> RemovedWork:
     )
     work_ns = _sum_by_place(work, removed, trace.ranks, work.length_ns)
     count = _sum_by_place(work, removed, trace.ranks, np.ones(len(work.rank)))
-    return RemovedWork(removal, replay_without(trace, removal), work_ns, count)
+    return RemovedWork(*_limit_to_saving(trace, removal), work_ns, count)
+
+
+def _limit_to_saving(trace: Trace, removal: Removal) -> tuple[Removal, Saving]:
+    """Return the part of a removal that saves as much as all of it, and its saving.
+
+    Without any work, the members would wait for the other ranks: that is not their load.
+    """
+    saving = replay_without(trace, removal)
+    share = saving.run_ns / max(float(removal.sum_by_rank(trace.ranks).max()), 1.0)
+    if 0 < share < MAX_SAVED_SHARE:
+        part = replace(removal, removed_ns=removal.removed_ns * share)
+        saving_of_part = replay_without(trace, part)
+        if saving_of_part.run_ns >= MIN_SAME_SAVING * saving.run_ns:
+            return part, saving_of_part
+    return removal, saving
 
 
 def _sum_by_place(work: Work, chosen: Int, ranks: int, values: Array) -> dict[Pair, Float]:
@@ -232,12 +263,13 @@ def _make_cause(trace: Trace, members: Members, parts: Sequence[RemovedWork]) ->
     of_ranks = np.sum([np.zeros(trace.ranks), *work_ns.values()], 0)
     counts = np.sum([np.zeros(trace.ranks), *count.values()], 0)
     busiest = int(of_ranks.argmax())
+    removal = join_removals([part.removal for part in parts])
     cause = ExclusiveWork(
         members.ranks,
         tuple(find_place(trace, place) for place in ordered[:MAX_PLACES]),
         round(of_ranks[busiest]),
         round(counts[busiest]),
         trace.ranks - len(members.ranks),
+        removal.total_ns / max(float(of_ranks.sum()), 1.0),
     )
-    saving = join_savings([part.saving for part in parts])
-    return FoundCause(cause, join_removals([part.removal for part in parts]), saving)
+    return FoundCause(cause, removal, join_savings([part.saving for part in parts]))

@@ -56,7 +56,6 @@ class Oversubscription(Cause):
     """
 
     icon: ClassVar[str] = "paused"
-    repair: ClassVar[str] = "With a processor for each rank"
     waiting_ranks: tuple[int, ...]
     processors: tuple[int, ...]
     nodes: int
@@ -75,6 +74,11 @@ class Oversubscription(Cause):
     def name(self) -> str:
         """Return the name in JSON."""
         return "oversubscription"
+
+    @property
+    def repair(self) -> str:
+        """Return the begin of the sentence on the saving."""
+        return "With a processor for each rank"
 
     @property
     def title(self) -> str:

@@ -35,6 +35,7 @@ from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float
 
 MIN_SHARE = 0.5  # of the waiting
+MIN_WORK_SHARE = 0.1  # of the longest work of a group, from which other places are the same work
 MIN_MESSAGE_SHARE = 0.3  # of the waiting that is for messages
 MIN_TIME_SHARE = 0.05  # of the time of all ranks
 
@@ -105,10 +106,19 @@ def is_notable(trace: Trace, windows: Sequence[Waiting]) -> bool:
 
 
 def find_means(windows: Sequence[Waiting]) -> dict[Pair, float]:
-    """Return the mean length of the same work, or of the calls, at each place in a run."""
+    """Return the mean length of the same work, or of the calls, at each place in a run.
+
+    At places with far less than the longest work of their group, such as between two receives in
+    succession, ranks only pass on: they have a mean of their own.
+    """
     sums = add_up([window.lengths for window in windows])
     group = number_same_work(list(sums))
     count, time_ns = np.array(list(sums.values())).reshape(-1, 2).T
+    mean_ns = time_ns / np.maximum(count, 1)
+    longest_ns = np.zeros(len(group))
+    np.maximum.at(longest_ns, group, mean_ns)
+    works = mean_ns >= MIN_WORK_SHARE * longest_ns[group]
+    group = np.where(works, group, len(group) + np.arange(len(group)))
     means = np.bincount(group, time_ns) / np.maximum(np.bincount(group, count), 1)
     return dict(zip(sums, means[group].tolist(), strict=True))
 

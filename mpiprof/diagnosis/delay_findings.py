@@ -58,6 +58,7 @@ from mpiprof.diagnosis.fact_findings import MIN_REST_SHARE, join_findings
 from mpiprof.diagnosis.finding import MAX_CERTAINTY, Finding, WaitSite
 from mpiprof.diagnosis.habit_details import (
     FoundHabit,
+    are_late_by_turns,
     find_last_change,
     find_lateness,
     find_onset,
@@ -367,6 +368,7 @@ def _habit_finding(
         each=habit.each,
         stay=find_stay(habit) if habit.cause == "moving" else None,
         late_by_rank=find_lateness(matrix, habit),
+        by_turns=are_late_by_turns(matrix, habit),
         levels=habit.levels,
         grows=habit.grows,
         varies=habit.varies,

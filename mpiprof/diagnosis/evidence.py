@@ -61,7 +61,8 @@ class HabitEvidence(Evidence):
     - spans: first and last number of each stretch with the habit, () if it holds throughout.
     - onset_ns: since the start of the run, None if it holds from the first column on.
     - stay: least and most columns for which a moving delay stays at a rank.
-    - late_by_rank: usual delay of each rank. spared: ranks that are not late, if most are.
+    - late_by_rank: usual delay of each rank. by_turns: whether hardly two of them are late at once.
+    - spared: ranks that are not late, if most are.
     - until: number from which the delay has its last level. course: shape of a gradual change.
     - steps_of: call sites at which the steps end. recorded: first and last number with records.
     - host: of the node. mainly_at: call site with most of the waiting.
@@ -80,6 +81,7 @@ class HabitEvidence(Evidence):
     each: bool = False
     stay: tuple[int, int] | None = None
     late_by_rank: tuple[tuple[int, float], ...] = ()
+    by_turns: bool = False
     levels: tuple[tuple[int, int, float], ...] = ()
     grows: tuple[float, float] | None = None
     varies: tuple[float, float] | None = None

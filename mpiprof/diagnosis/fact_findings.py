@@ -94,7 +94,9 @@ def _has_work(habit: Finding) -> bool:
         return True
     if any(location.inside for location in habit.evidence.work):
         return True
-    claimed_ns = habit.habit.late_ns * habit.habit.late_instances
+    is_each_late = habit.cause not in ("moving", "gradient")
+    late_ranks = max(len(habit.ranks), 1) if is_each_late else 1
+    claimed_ns = habit.habit.late_ns * habit.habit.late_instances * late_ranks
     return bool(habit.removal.total_ns >= MIN_WORK_SHARE * claimed_ns)
 
 

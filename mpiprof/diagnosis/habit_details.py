@@ -10,7 +10,10 @@ import numpy as np
 from mpiprof.causes.habits.habit import Habit
 from mpiprof.diagnosis.delay_matrix import DelayMatrix
 from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Bool, Float
 
+MIN_LATE_SHARE = 0.5  # of the columns, from which a rank is usually late
+MAX_JOINT_SHARE = 0.1  # of the columns in which several ranks are late, that are late by turns
 MIN_DUE_SHARE = 0.9  # of the largest delay in a column, for the ranks at which the delay is
 
 FoundHabit: TypeAlias = tuple[DelayMatrix, Habit]
@@ -67,8 +70,28 @@ def find_stay(habit: Habit) -> tuple[int, int]:
 
 
 def find_lateness(matrix: DelayMatrix, habit: Habit) -> tuple[tuple[int, float], ...]:
-    """Return the usual delay of each rank of a habit in ns, the largest first."""
-    excess = matrix.compute_excess(habit.ranks, habit.instances)[:, habit.instances]
-    row = np.searchsorted(matrix.ranks, habit.ranks)
-    late = np.median(excess[row], axis=1).tolist() if len(row) else []
+    """Return the usual delay of each rank of a habit in ns, the largest first.
+
+    A rank that is late in the smaller part of the columns has the usual delay of these.
+    """
+    excess, is_late = _find_late_cells(matrix, habit)
+    chosen = np.where(is_late.mean(1, keepdims=True) < MIN_LATE_SHARE, is_late, True)
+    chosen[~chosen.any(1)] = True
+    late = [float(np.median(row[of])) for row, of in zip(excess, chosen, strict=True)]
     return tuple(sorted(zip(habit.ranks, late, strict=True), key=lambda pair: -pair[1]))
+
+
+def are_late_by_turns(matrix: DelayMatrix, habit: Habit) -> bool:
+    """Return whether at most one of several ranks is late in nearly every column."""
+    if habit.cause != "rank" or len(habit.ranks) < 2:
+        return False
+    _, is_late = _find_late_cells(matrix, habit)
+    is_any_seldom = is_late.mean(1).min() < MIN_LATE_SHARE
+    return bool(is_any_seldom and (is_late.sum(0) > 1).mean() <= MAX_JOINT_SHARE)
+
+
+def _find_late_cells(matrix: DelayMatrix, habit: Habit) -> tuple[Float, Bool]:
+    """Return the excess of each rank of a habit in its columns, and whether it is late there."""
+    row = np.searchsorted(matrix.ranks, habit.ranks)
+    excess = matrix.compute_excess(habit.ranks, habit.instances)[np.ix_(row, habit.instances)]
+    return excess, excess >= habit.late_ns / 2

@@ -148,6 +148,8 @@ def _longer_clause(finding: Finding, ranks_of_node: str = "") -> str:
         return f"the work differs from rank to rank, and {longest}{where_and_when}"
     verb = "spend" if _is_inside(finding) else "work"
     who = f"{format_ranks(finding.ranks)} {verb}{_verb_ending(finding)}"
+    if evidence.by_turns:
+        who = f"one of {format_ranks(finding.ranks)} {verb}s"
     if ranks_of_node:
         who = f"{ranks_of_node} {verb}"
     if finding.habit.alone_ns is not None:
@@ -292,15 +294,23 @@ def saving_sentence(trace: Trace, finding: Finding) -> str:
     run_ns, saved = float(trace.duration_ns if is_part else trace.run_ns), finding.saved_ns
     if saved < MIN_SAVED_SHARE * run_ns or finding.certainty < MIN_CERTAINTY:
         return ""
-    with_it = {"algorithm": "With it", "early": "With equal work"}.get(
-        finding.cause, "Without that" if finding.fact is None else finding.fact.repair
-    )
+    with_it = _name_repair(finding)
     about = "" if finding.is_delay and finding.cause != "early" else "about "
     without, today = format_time(run_ns - saved), format_time(run_ns)
     run = "the recorded part" if is_part else "the run"
     parts = [f"{format_time(ns)} of {name}" for name, ns in divide_saving(finding)]
     divided = f", saving {join_texts(parts, 'and')}" if parts and not about else ""
     return f"{with_it}, {run} would take {about}{without} instead of {today}{divided}."
+
+
+def _name_repair(finding: Finding) -> str:
+    """Return the repair whose run time the replay states, as the begin of a sentence."""
+    if finding.fact is not None:
+        return finding.fact.repair
+    if isinstance(finding.evidence, HabitEvidence) and finding.cause != "early":
+        is_shared_by_all = finding.cause == "gradient" or finding.habit.each
+        return "With at most the median work on each rank" if is_shared_by_all else "Without that"
+    return {"algorithm": "With it", "early": "With equal work"}.get(finding.cause, "Without that")
 
 
 def _location_clause(finding: Finding) -> str:

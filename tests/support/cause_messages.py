@@ -42,6 +42,21 @@ def slow_link(
     return program
 
 
+def slow_network(ranks: int, steps: int, work_ms: float, slow_ms: float = 0.0) -> Program:
+    """Return a halo exchange on a ring; messages between its two nodes take longer."""
+    node_of = [rank * 2 // ranks for rank in range(ranks)]
+    pairs = [pair for pair in permutations(range(ranks), 2) if node_of[pair[0]] != node_of[pair[1]]]
+    network = Network(slow_links=dict.fromkeys(pairs, round(slow_ms * MS)))
+    program = Program(
+        ranks, network, intervals=True, nodes=node_of, offsets=(0, 0), drifts=(0.0,) * 2
+    )
+    noise, neighbours = Noise(ranks), make_grid((ranks,))
+    for _ in range(steps):
+        program.halo(neighbours, noise.work(work_ms * MS))
+        program.collective("allreduce", "step.py:31:main", noise.work(MS / 50))
+    return program
+
+
 def larger_messages(
     ranks: int, steps: int, work_ms: float, rank: int = 0, bytes_: int = SMALL
 ) -> Program:

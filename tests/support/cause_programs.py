@@ -72,6 +72,19 @@ def coarse_level(
     return program
 
 
+def single_task(
+    ranks: int, steps: int, work_ms: float, rank: int = 0, task_ms: float = 0.0
+) -> Program:
+    """Return two loops of work and barriers, and between them a task of one rank."""
+    program, noise = Program(ranks, intervals=True), Noise(ranks)
+    for line in (12, 21):
+        for _ in range(steps // 2):
+            program.collective("barrier", f"phases.py:{line}:main", noise.work(work_ms * MS))
+        if line == 12:
+            program.collective("barrier", "phases.py:17:main", only(ranks, rank, task_ms))
+    return program
+
+
 def checkpoint(
     ranks: int,
     steps: int,
@@ -107,23 +120,27 @@ def mpmd(
     slow_ranks: int,
     slower: float = 0.0,
     convert_ms: float = 0.0,
+    couple_every: int = 1,
 ) -> Program:
-    """Return two programs that exchange messages in each step; the last ranks run the second.
+    """Return two programs that exchange messages; the last ranks run the second.
 
     slower: excess of the second program's work over that of the first, as a share. convert_ms:
-    work of rank 0 alone, after the exchange.
+    work of rank 0 alone, after the exchange. couple_every: number of steps from one exchange to
+    the next.
     """
     program, noise = Program(ranks, intervals=True), Noise(ranks)
     first, second = np.split(np.arange(ranks), [ranks - slow_ranks])
     program.synthetic.add_communicator("fluid", first.tolist())
     program.synthetic.add_communicator("structure", second.tolist())
     partners = first[: len(second)]
-    for _ in range(steps):
+    for step in range(steps):
         work_ns = noise.work(work_ms * MS)
         work_ns[second] = (work_ns[second] * (1 + slower)).astype(np.int64)
         for name, line in (("fluid", 12), ("structure", 27)):
             site = f"{name}.py:{line}:advance"
             program.collective("allreduce", site, work_ns, communicator=name)
+        if step % couple_every < couple_every - 1:
+            continue
         sites = "structure.py:30:couple", "fluid.py:16:couple"
         program.message(second, partners, 4096, sites=sites)
         sites = "fluid.py:17:couple", "structure.py:31:couple"

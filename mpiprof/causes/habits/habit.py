@@ -91,9 +91,9 @@ def count_late_instances(habit: Habit, matrix: WorkMatrix) -> int:
     if habit.cause == "moving":  # another rank in each instance, and seldom all of them
         apart = np.nanmax(work_ns[rows], 0) - column_medians(work_ns)
         return int((apart > habit.late_ns / 2).sum())
-    apart = work_ns[rows[0]] - column_medians(work_ns[other_rows])
-    apart = -apart if habit.cause == "early" else apart
-    return int((apart > habit.late_ns / 2).sum())
+    sign = -1 if habit.cause == "early" else 1
+    apart = sign * (work_ns[rows] - column_medians(work_ns[other_rows]))
+    return int((np.nan_to_num(apart, nan=-np.inf).max(0) > habit.late_ns / 2).sum())
 
 
 def find_spans(number: Int, matrix: WorkMatrix) -> tuple[tuple[int, int], ...]:
