@@ -28,16 +28,19 @@ from mpiprof.causes import (
     oversubscription,
     polling,
     repeated_stops,
+    serial_turns,
     slow_messages,
     wavefront,
 )
-from mpiprof.causes.cause import FoundCause
+from mpiprof.causes.cause import Cause, FoundCause
 from mpiprof.causes.exclusive_work import Members
 from mpiprof.causes.oversubscription import Oversubscription
 from mpiprof.causes.removal import find_saving, join_removals
 from mpiprof.causes.single_event import SingleEvent, choose_standing_out, list_events
 from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.trace.trace import Trace
+
+CAUSES = Cause.__subclasses__()  # of the modules above
 
 # Tables with a row per call, which the functions of one pass share.
 LARGE_TABLES = ("calls_without_waits", "recorded_calls", "work")
@@ -56,10 +59,11 @@ def find_causes(trace: Trace) -> list[FoundCause]:
         oversubscription.sum_queues,
         polling.sum_delays,
         repeated_stops.list_stops,
+        serial_turns.sum_turns,
         slow_messages.sum_transfers,
         wavefront.sum_waiting,
     ]
-    events, work, queues, delays, stops, transfers, waiting = _apply(trace, survey)
+    events, work, queues, delays, stops, turns, transfers, waiting = _apply(trace, survey)
     causes = choose_standing_out([event for window in events for event in window], run_ns)
     if fits_in_memory(trace):  # otherwise the savings of windows add up
         causes = [_replay_several(trace, cause) for cause in causes]
@@ -69,7 +73,7 @@ def find_causes(trace: Trace) -> list[FoundCause]:
         causes = [event for event in causes if _is_asleep(event)]
         transfers = []
     members = exclusive_work.choose_members(work, trace.ranks, run_ns)
-    causes += _replay_without(trace, members, crowds, delays, stops, transfers)
+    causes += _replay_without(trace, members, crowds, delays, stops, turns, transfers)
     if records_each_call(trace) and not is_overloaded and wavefront.is_notable(trace, waiting):
         removal = join_removals([cause.removal for cause in causes])
         means = wavefront.find_means(waiting)
@@ -92,32 +96,36 @@ def _replay_without(
     crowds: list[Oversubscription],
     delays: list[Any],
     stops: list[Any],
+    turns: list[Any],
     transfers: list[Any],
 ) -> list[FoundCause]:
     """Return the causes among ranks that work alone, crowds, loops, stopped ranks, and pairs.
 
-    delays, stops, transfers: of the windows of the run.
+    delays, stops, turns, transfers: of the windows of the run.
     """
     run_ns = float(trace.run_ns)
     candidates = exclusive_work.list_candidates(members)
     loops = polling.choose_loops(delays)
     pairs = slow_messages.choose_pairs(transfers, run_ns)
     stopped = repeated_stops.choose_ranks(stops, trace.ranks)
-    if not (candidates or crowds or loops or pairs or stopped):
+    serial = serial_turns.choose_places(turns, run_ns)
+    if not (candidates or crowds or loops or pairs or stopped or serial):
         return []
     replays: list[Function] = [
         partial(exclusive_work.remove_work, candidates=candidates),
         partial(oversubscription.remove_queues, crowds=crowds),
         partial(polling.remove_delays, loops=loops),
         partial(repeated_stops.remove_stops, ranks=stopped),
+        partial(serial_turns.remove_turns, places=serial),
         partial(slow_messages.remove_transfers, pairs=pairs),
     ]
-    of_members, of_crowds, of_loops, of_stops, of_pairs = _apply(trace, replays)
+    of_members, of_crowds, of_loops, of_stops, of_turns, of_pairs = _apply(trace, replays)
     return [
         *exclusive_work.make_causes(trace, candidates, of_members, run_ns),
         *oversubscription.make_causes(crowds, of_crowds, run_ns),
         *polling.make_causes(trace, loops, of_loops, run_ns),
         *repeated_stops.make_causes(trace, stopped, stops, of_stops, run_ns),
+        *serial_turns.make_causes(trace, serial, of_turns, run_ns),
         *slow_messages.make_causes(trace, pairs, of_pairs, run_ns),
     ]
 

@@ -282,3 +282,8 @@ def list_locations(trace: Trace, found: Sequence[WorkEvidence]) -> Iterator[Work
         code = find_sampled_code(trace, rank, pair[:1], pair[1:])
         share = pair_ns[pair] / whole
         yield WorkLocation(place.before, place.after, place.inside, share, rank, code)
+
+
+def find_blocked_place(trace: Trace, work: Sequence[WorkEvidence]) -> WorkLocation | None:
+    """Return where ranks are blocked in most of some work, or None if they are not."""
+    return next(list_locations(trace, work), None) if is_blocked(work) else None

@@ -40,6 +40,7 @@ from mpiprof.diagnosis.delay_evidence import (
     WorkEvidence,
     collect_evidence,
     describe_habit_work,
+    find_blocked_place,
     find_cost,
     find_reason,
     is_blocked,
@@ -171,8 +172,6 @@ def _find(
         count = max(count, count_most_calls(trace, [at.callsite for at in rest_at]))
         # The other work contains the stops that facts state.
         has_stops = any(isinstance(one.fact, SingleEvent | RepeatedStops) for one in findings)
-        is_off = not has_stops and is_blocked(other_work)
-        blocked = list_locations(trace, other_work) if is_off else iter(())
         evidence = RestEvidence(
             instances=count,
             besides=any(one.cost_ns >= MIN_BESIDE_SHARE * sums.waiting_ns for one in findings),
@@ -181,7 +180,7 @@ def _find(
             omitted=tuple(find_place(trace, pair) for pair in omitted),
             common_last=None if findings else _describe_common_last(searched),
             mainly_at=None if findings else find_main_callsite(rest_at),
-            blocked=next(blocked, None),
+            blocked=None if has_stops else find_blocked_place(trace, other_work),
         )
         fields = {"evidence": evidence, "waits_at": rest_at, "saved_ns": rest / trace.ranks}
         findings.append(_make_finding(trace, "noise", rest, certainty=0.0, **fields))
@@ -220,8 +219,7 @@ def _find_habits(
 ) -> tuple[list[FoundHabit], list[Pair], list[DelayMatrix]]:
     """Return the habits in the run's steps or, if these explain little, in pairs of call sites.
 
-    Also returns the pairs of call sites that have too many intervals to be examined, and the
-    matrices that were searched, those of steps and the costliest first.
+    Also returns the pairs with too many intervals, and the matrices searched, steps first.
 
     In a step, the work between all calls adds up. A delay between two of them may be hidden by the
     noise of the others, and two delays may cancel. With noise, pairs explain more in any case: all

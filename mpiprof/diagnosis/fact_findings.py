@@ -135,7 +135,7 @@ def _saves_time(trace: Trace, habit: Finding, findings: Sequence[Finding]) -> bo
 
 
 def _weigh(finding: Finding) -> float:
-    return -finding.saved_ns * (finding.fact.weight if finding.fact is not None else 1.0)
+    return -finding.saved_ns * finding.weight
 
 
 def _repeats(trace: Trace, finding: Finding, kept: Sequence[Finding]) -> bool:

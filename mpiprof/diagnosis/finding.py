@@ -28,6 +28,7 @@ NOT_BLAMED = (
     "algorithm",
     "barrier",
     "oversubscription",
+    "serial_turns",
     "wavefront",
     "none",
 )  # causes without late ranks
@@ -43,7 +44,7 @@ CAUSES = {
     "node": "the ranks of a node are late",
     "noise": "no rank in particular is late",
     "algorithm": "another algorithm would be faster",
-    "barrier": "a barrier makes ranks wait twice",
+    "barrier": "the run would end earlier without a barrier",
     "clock": "the clocks can't tell who is late",
     "off_processor": "a rank was off the processor once, for long",
     "repeated_stops": "a rank was off the processor again and again",
@@ -51,6 +52,7 @@ CAUSES = {
     "long_call": "a call took far longer than usual once",
     "oversubscription": "ranks wait for processors",
     "serial_section": "one rank works while the others wait",
+    "serial_turns": "ranks work one at a time while the others wait",
     "slow_link": "messages between two ranks take longer than others",
     "larger_messages": "messages between two ranks are larger than others",
     "polling": "a rank finds messages late, because it pauses between its polls",
@@ -115,6 +117,11 @@ class Finding:
     def is_first(self) -> bool:
         """Whether the finding is stated before all others."""
         return self.fact is not None and self.fact.is_first
+
+    @property
+    def weight(self) -> float:
+        """The factor of the saving in the order of causes."""
+        return 1.0 if self.fact is None else self.fact.weight
 
     @property
     def waiting_ns(self) -> float:

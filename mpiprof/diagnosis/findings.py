@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mpiprof.account.work_segments import records_each_call
 from mpiprof.causes.removal import Saving
 from mpiprof.diagnosis.delay_findings import find_delay_findings
 from mpiprof.diagnosis.evidence import CallsiteEvidence
 from mpiprof.diagnosis.finding import MIN_CERTAINTY, NEGLIGIBLE_SHARE, Finding
 from mpiprof.trace.trace import Trace
 
-NOTABLE_SHARE = 0.01  # minimum share of all wait for a finding
+NOTABLE_SHARE = 0.01  # minimum share of all wait, or of the run time, for a finding
 UNCERTAIN_WEIGHT = 0.1  # of the time saved by an uncertain finding, in the order of findings
 NEGLIGIBLE_WEIGHT = 1e-3  # the same of a negligible finding, which follows all others
 COST_WEIGHT = 0.1  # of the waiting per rank, if less time is saved
@@ -67,7 +68,9 @@ def _other_findings(trace: Trace, callsite: int) -> list[Finding]:
         return []
     if _is_hidden_by_clocks(trace, row):
         return [_clock_finding(trace, row)]
-    if row["operation"] != "barrier" or _accesses_shared_data(trace):
+    # Without a record of each call, a replay without the barrier lacks other dependences.
+    is_known = records_each_call(trace) and not _accesses_shared_data(trace)
+    if row["operation"] != "barrier" or not is_known:
         return []
     return list(_barrier_findings(trace, callsite, _describe_callsite(row)))
 
@@ -104,7 +107,7 @@ def sort_findings(findings: Sequence[Finding], run_ns: float) -> list[Finding]:
 
     def weigh(finding: Finding) -> float:
         weight = 1.0 if finding.certainty >= MIN_CERTAINTY else UNCERTAIN_WEIGHT
-        time = max(finding.saved_ns, COST_WEIGHT * finding.share * run_ns)
+        time = max(finding.saved_ns * finding.weight, COST_WEIGHT * finding.share * run_ns)
         return time * (weight if finding.share >= NEGLIGIBLE_SHARE else NEGLIGIBLE_WEIGHT)
 
     return sorted(findings, key=lambda finding: (not finding.is_first, -weigh(finding)))
@@ -136,7 +139,7 @@ def _describe_callsite(row: Any) -> CallsiteEvidence:
 def _barrier_findings(trace: Trace, callsite: int, facts: CallsiteEvidence) -> Iterator[Finding]:
     """Yield the cost of a barrier, if the run would end earlier without it."""
     saving: Saving = trace.derive("saving_without", callsite)
-    if saving.run_ns > 0:
+    if saving.run_ns >= NOTABLE_SHARE * float(trace.run_ns):
         finding = _make_finding(trace, "barrier", saving.waiting_ns, callsite, facts)
         yield replace(finding, saved_ns=saving.run_ns)
 

@@ -9,15 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.causes.exclusive_work import ExclusiveWork
-from mpiprof.causes.oversubscription import Oversubscription
 from mpiprof.causes.place import Place
-from mpiprof.causes.polling import Polling
 from mpiprof.causes.removal import Removal
-from mpiprof.causes.repeated_stops import RepeatedStops
-from mpiprof.causes.single_event import SingleEvent
-from mpiprof.causes.slow_messages import SlowMessages
-from mpiprof.causes.wavefront import Wavefront
+from mpiprof.causes.search import CAUSES
 from mpiprof.diagnosis.causes import Causes
 from mpiprof.diagnosis.evidence import (
     CallsiteEvidence,
@@ -35,10 +29,6 @@ from mpiprof.metrics.wait_matrix import WaitMatrix
 from mpiprof.store.cache import DamagedError, Entry, Writer
 from mpiprof.trace.clock import Clock
 
-FACTS = (
-    *(ExclusiveWork, Oversubscription, Polling, RepeatedStops, SingleEvent, SlowMessages),
-    Wavefront,
-)
 EVIDENCE = (
     Place,
     CallsiteEvidence,
@@ -52,7 +42,7 @@ TABLES = (
     *(Causes, Clock, Disagreement, Estimate, Finding, Removal, RunTimes, Side, WaitMatrix),
     WaitSite,
 )
-CLASSES = (*FACTS, *EVIDENCE, *TABLES)
+CLASSES = (*CAUSES, *EVIDENCE, *TABLES)
 KINDS: dict[str, Any] = {kind.__name__: kind for kind in CLASSES}
 TEXT = ("str", "string", "object")
 

@@ -26,20 +26,26 @@ def only(ranks: int, chosen: int | Sequence[int], ms: float) -> Int:
 
 
 def serial_section(
-    ranks: int, steps: int, work_ms: float, rank: int = 0, serial_ms: float = 0.0
+    ranks: int,
+    steps: int,
+    work_ms: float,
+    rank: int = 0,
+    is_root_changing: bool = False,
+    serial_ms: float = 0.0,
 ) -> Program:
     """Return parallel work, a gather, work of its root alone, and a broadcast of the result.
 
-    The root makes its calls in a branch of its own (`if rank == root`).
+    The root makes its calls in a branch of its own (`if rank == root`). is_root_changing: let each
+    rank be the root in turn, from this rank on.
     """
     program, noise = Program(ranks, intervals=True), Noise(ranks)
-    serial_ns = only(ranks, rank, serial_ms)
-    for _ in range(steps):
-        work_ns = noise.work(work_ms * MS)
+    for step in range(steps):
+        root = (rank + step * is_root_changing) % ranks
+        work_ns, serial_ns = noise.work(work_ms * MS), only(ranks, root, serial_ms)
         site, root_site = "solver.py:24:solve", "solver.py:20:solve"
-        program.collective("gather", site, work_ns, root=rank, root_site=root_site)
+        program.collective("gather", site, work_ns, root=root, root_site=root_site)
         site, root_site = "solver.py:25:solve", "solver.py:22:solve"
-        program.collective("bcast", site, serial_ns, root=rank, root_site=root_site)
+        program.collective("bcast", site, serial_ns, root=root, root_site=root_site)
     return program
 
 

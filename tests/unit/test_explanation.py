@@ -51,7 +51,8 @@ def test_the_origin_of_a_finding_follows_its_sentence(
     assert (
         f"saving 84.0 ms of waiting and 12.0 ms of work. Found by make_causes in {FILE}." in words
     )
-    assert f"{FILE}. ranks: 3; places: {place}; work: 96.0 ms; count: 24; other ranks: 7." in words
+    fields = "work: 96.0 ms; count: 24; other ranks: 7; removed share: 1"
+    assert f"{FILE}. ranks: 3; places: {place}; {fields}." in words
     assert "The replay lacks 96.0 ms of 24 segments; the 10 with most time: rank begin" in words
     rows = [line for line in report.splitlines() if line.endswith(place)]
     assert len(rows) == MAX_SEGMENTS
@@ -85,7 +86,7 @@ def test_all_findings_are_explained_once(
     for step in range(60):
         late_ns = noise.work(5 * MS)
         late_ns[2] += 3 * MS
-        late_ns[6] += 2 * MS * (step % 10 == 4)
+        late_ns[6] += 8 * MS * (step % 10 == 4)
         program.collective("allreduce", "app.py:11:main", late_ns)
         program.work(noise.work(MS))
         program.collective("barrier", "app.py:12:main")

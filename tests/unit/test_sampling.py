@@ -148,7 +148,7 @@ def test_sampled_values_equal_the_instances(folder: Path) -> None:
 @pytest.mark.heavy
 def test_a_trace_twice_as_long_costs_no_more(tmp_path: Path, blocks_read: list[int]) -> None:
     counts = []
-    for rounds in (ROUNDS, 2 * ROUNDS):
+    for rounds in (2 * ROUNDS, 4 * ROUNDS):  # with far more blocks than sampled instances
         base = tmp_path / str(rounds)
         base.mkdir()
         trace = mpiprof.open(in_small_blocks(made(base / "job", rounds), base / "set"))

@@ -1,0 +1,174 @@
+"""Work that ranks do one at a time, in turn, while the others wait: a serial section that moves.
+
+    rank 0   gather | ── work ── | bcast | ... gather | wait ──────── bcast | ...
+    rank 1   gather | wait ──────── bcast | ... gather | ── work ── | bcast | ...
+
+At such a place, the segments of work of all ranks hardly overlap: the sum of their times exceeds
+the time that they cover by at most MAX_OVERLAP_SHARE of the work of all ranks but the busiest one.
+The run is replayed without this work. It is a cause if the run then ends earlier by MIN_SAVED_SHARE
+of its time, and by MIN_OWN_SHARE of the removed work of all ranks: then the other ranks wait for
+whoever works. Examples are a root that changes, the owners of the columns of a matrix, ordered
+output, and work with a lock.
+
+The function is silent if one rank does MAX_RANK_SHARE of the work (exclusive_work.py), and if the
+ranks have other work meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from mpiprof.account.work_segments import Work, read_work
+from mpiprof.causes.cause import Cause, FoundCause
+from mpiprof.causes.place import Pair, add_up, find_place
+from mpiprof.causes.removal import Removal, Saving, join_removals, join_savings, replay_without
+from mpiprof.interface.format_units import format_count, format_time
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Float, Int
+
+MAX_OVERLAP_SHARE = 0.1  # of the work of all ranks but the busiest one, at the same time
+MAX_RANK_SHARE = 0.8  # of the work, that one rank does
+MIN_WORK_SHARE = 0.1  # of the mean segment, from which a segment is work
+MIN_SAVED_SHARE = 0.01  # of the run time
+MIN_OWN_SHARE = 0.5  # of the removed work, that the run time would lack
+MAX_REPLAYS = 4
+
+
+@dataclass(frozen=True)
+class SerialTurns(Cause):
+    """Work of one rank at a time. work_ns, count: all of it, and the number of its segments."""
+
+    icon: ClassVar[str] = "processor"
+    weight: ClassVar[float] = 0.1  # causes that name ranks come first if they save a tenth of it
+    work_ns: int
+    count: int
+    working_ranks: int
+
+    @property
+    def name(self) -> str:
+        """Return the name in JSON."""
+        return "serial_turns"
+
+    @property
+    def title(self) -> str:
+        """Return the heading, one short line."""
+        return "Ranks work one at a time"
+
+    @property
+    def clause(self) -> str:
+        """Return how many ranks work one at a time, how long and where."""
+        each = f"for {format_time(self.work_ns / self.count)} {self.places[0]}"
+        times = f"{format_count(self.count)} times in all"
+        return (
+            f"{self.working_ranks} ranks work one at a time, {each}, {times}, while the others wait"
+        )
+
+    @property
+    def reason(self) -> str:
+        """Return the reason in few words."""
+        return "serial work"
+
+    @property
+    def advice(self) -> str:
+        """Return what to change."""
+        return "Divide this work among the ranks, or let them work at the same time."
+
+
+@dataclass(frozen=True)
+class RemovedTurns:
+    """Effect of the removal of all work at a place; work_ns, count: of each rank."""
+
+    removal: Removal
+    saving: Saving
+    work_ns: Float
+    count: Float
+
+
+def sum_turns(trace: Trace) -> dict[Pair, Float]:
+    """Return the work of each rank by place, and then the time that all segments cover, in ns.
+
+    trace: a run or a window of it.
+    """
+    work = read_work(trace)
+    order = np.lexsort((work.begin_ns, work.place))
+    place, rank, begin, end = (
+        of[order] for of in (work.place, work.rank, work.begin_ns, work.end_ns)
+    )
+    places, covered = len(work.places), np.zeros(len(order))
+    edges = np.flatnonzero(np.diff(place, prepend=-1, append=places))
+    for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        until = np.maximum.accumulate(end[first:last])
+        before = np.concatenate([begin[first : first + 1], until[:-1]])
+        covered[first:last] = np.maximum(until - np.maximum(begin[first:last], before), 0)
+    shape = places, trace.ranks
+    of_ranks = np.bincount(place * trace.ranks + rank, end - begin, places * trace.ranks)
+    sums = np.column_stack([of_ranks.reshape(shape), np.bincount(place, covered, places)])
+    return dict(zip(work.places, sums, strict=True))
+
+
+def choose_places(windows: Sequence[dict[Pair, Float]], run_ns: float) -> list[Pair]:
+    """Return the places at which ranks work one at a time, the costliest first; as sum_turns."""
+    sums = {place: (of[:-1], float(of[-1])) for place, of in add_up(windows).items()}
+    serial = [
+        place
+        for place, (work_ns, covered_ns) in sums.items()
+        if work_ns.sum() >= MIN_SAVED_SHARE * run_ns and _are_apart(work_ns, covered_ns)
+    ]
+    return sorted(serial, key=lambda place: -float(sums[place][0].sum()))[:MAX_REPLAYS]
+
+
+def _are_apart(work_ns: Float, covered_ns: float) -> bool:
+    """Return whether several ranks work, at different times; work_ns: of each rank."""
+    whole_ns, other_ns = work_ns.sum(), work_ns.sum() - work_ns.max()
+    is_divided = other_ns >= (1 - MAX_RANK_SHARE) * whole_ns
+    return bool(is_divided and whole_ns - covered_ns <= MAX_OVERLAP_SHARE * other_ns)
+
+
+def remove_turns(trace: Trace, places: Sequence[Pair]) -> list[RemovedTurns]:
+    """Return the effect of removing the work at each place from a run or a window of it."""
+    work = read_work(trace) if places else None
+    return [_remove_place(trace, work, place) for place in places if work is not None]
+
+
+def make_causes(
+    trace: Trace, places: Sequence[Pair], windows: Sequence[Sequence[RemovedTurns]], run_ns: float
+) -> list[FoundCause]:
+    """Return the places whose work makes the others wait; windows: of the run, as remove_turns."""
+    causes = []
+    for place, *parts in zip(places, *windows, strict=True):
+        saving = join_savings([part.saving for part in parts])
+        removal = join_removals([part.removal for part in parts])
+        least_ns = max(MIN_SAVED_SHARE * run_ns, MIN_OWN_SHARE * removal.total_ns)
+        work_ns = np.sum([part.work_ns for part in parts], 0)
+        count = np.sum([part.count for part in parts], 0)
+        if saving.run_ns >= least_ns and np.count_nonzero(count) > 1:
+            numbers = round(work_ns.sum()), round(count.sum()), int(np.count_nonzero(count))
+            cause = SerialTurns((), (find_place(trace, place),), *numbers)
+            causes.append(FoundCause(cause, removal, saving))
+    return causes
+
+
+def _remove_place(trace: Trace, work: Work, place: Pair) -> RemovedTurns:
+    number = work.places.index(place) if place in work.places else -1
+    chosen = np.flatnonzero(work.place == number)
+    length = work.length_ns[chosen].astype(np.float64)
+    chosen, length = _take_long(chosen, length)
+    rank = work.rank[chosen]
+    removal = Removal(rank, work.end_ns[chosen], length)
+    sums = removal.sum_by_rank(trace.ranks), np.bincount(rank, minlength=trace.ranks)
+    return RemovedTurns(
+        removal, replay_without(trace, removal), sums[0], sums[1].astype(np.float64)
+    )
+
+
+def _take_long(chosen: Int, length: Float) -> tuple[Int, Float]:
+    """Return the segments that are work, not a pass to the next call."""
+    if not len(length):
+        return chosen, length
+    usual_ns = (length @ length) / max(float(length.sum()), 1.0)
+    is_work = length >= MIN_WORK_SHARE * usual_ns
+    return chosen[is_work], length[is_work]
