@@ -34,6 +34,7 @@ MAX_OVERLAP_SHARE = 0.1  # of the work of all ranks but the busiest one, at the 
 MAX_RANK_SHARE = 0.8  # of the work, that one rank does
 MIN_WORK_SHARE = 0.1  # of the mean segment, from which a segment is work
 MIN_SAVED_SHARE = 0.01  # of the run time
+MIN_WINDOW_SHARE = 0.001  # of a window of the run, for the work at a place
 MIN_OWN_SHARE = 0.5  # of the removed work, that the run time would lack
 MAX_REPLAYS = 4
 
@@ -93,32 +94,38 @@ def sum_turns(trace: Trace) -> dict[Pair, Float]:
 
     trace: a run or a window of it.
     """
-    work = read_work(trace)
-    order = np.lexsort((work.begin_ns, work.place))
-    place, rank, begin, end = (
-        of[order] for of in (work.place, work.rank, work.begin_ns, work.end_ns)
-    )
-    places, covered = len(work.places), np.zeros(len(order))
-    edges = np.flatnonzero(np.diff(place, prepend=-1, append=places))
-    for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        until = np.maximum.accumulate(end[first:last])
-        before = np.concatenate([begin[first : first + 1], until[:-1]])
-        covered[first:last] = np.maximum(until - np.maximum(begin[first:last], before), 0)
-    shape = places, trace.ranks
-    of_ranks = np.bincount(place * trace.ranks + rank, end - begin, places * trace.ranks)
-    sums = np.column_stack([of_ranks.reshape(shape), np.bincount(place, covered, places)])
-    return dict(zip(work.places, sums, strict=True))
+    work, ranks = read_work(trace), trace.ranks
+    places, cell = len(work.places), work.place * ranks + work.rank
+    of_ranks = np.bincount(cell, work.length_ns, places * ranks).reshape(places, ranks)
+    covered = np.array([_cover(work, of_ranks[place].sum(), place) for place in range(places)])
+    return dict(zip(work.places, np.column_stack([of_ranks, covered]), strict=True))
+
+
+def _cover(work: Work, work_ns: float, place: int) -> float:
+    """Return the time that the segments at a place cover; 0 if they overlap or are short.
+
+    work_ns: sum of their times.
+    """
+    span_ns = float(work.end_ns.max() - work.begin_ns.min())
+    if not MIN_WINDOW_SHARE * span_ns <= work_ns <= (1 + MAX_OVERLAP_SHARE) * span_ns:
+        return 0.0
+    chosen = np.flatnonzero(work.place == place)
+    chosen = chosen[np.argsort(work.begin_ns[chosen], kind="stable")]
+    begin, until = work.begin_ns[chosen], np.maximum.accumulate(work.end_ns[chosen])
+    before = np.concatenate([begin[:1], until[:-1]])
+    return float(np.maximum(until - np.maximum(begin, before), 0).sum())
 
 
 def choose_places(windows: Sequence[dict[Pair, Float]], run_ns: float) -> list[Pair]:
     """Return the places at which ranks work one at a time, the costliest first; as sum_turns."""
-    sums = {place: (of[:-1], float(of[-1])) for place, of in add_up(windows).items()}
+    sums = add_up(windows)
+    work_ns = {place: float(values[:-1].sum()) for place, values in sums.items()}
     serial = [
         place
-        for place, (work_ns, covered_ns) in sums.items()
-        if work_ns.sum() >= MIN_SAVED_SHARE * run_ns and _are_apart(work_ns, covered_ns)
+        for place, values in sums.items()
+        if work_ns[place] >= MIN_SAVED_SHARE * run_ns and _are_apart(values[:-1], values[-1])
     ]
-    return sorted(serial, key=lambda place: -float(sums[place][0].sum()))[:MAX_REPLAYS]
+    return sorted(serial, key=lambda place: -work_ns[place])[:MAX_REPLAYS]
 
 
 def _are_apart(work_ns: Float, covered_ns: float) -> bool:

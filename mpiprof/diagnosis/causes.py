@@ -123,7 +123,7 @@ def make_before_table(labels: CallsiteLabels, parts: list[SamplePart]) -> pd.Dat
         shapes, number = np.unique(part.before.shape, return_counts=True)
         for shape, count in zip(shapes.tolist(), number.tolist(), strict=True):
             counts[labels.of_shape[shape]] += count
-    whole = max(sum(counts.values()), 1)
+    calls = max(sum(counts.values()), 1)
     order = counts.most_common()
-    rows = [(callsite, labels[callsite], count / whole) for callsite, count in order]
+    rows = [(callsite, labels[callsite], count / calls) for callsite, count in order]
     return pd.DataFrame(rows, columns=["callsite", "site", "share"])

@@ -77,7 +77,7 @@ def find_lateness(matrix: DelayMatrix, habit: Habit) -> tuple[tuple[int, float],
     excess, is_late = _find_late_cells(matrix, habit)
     chosen = np.where(is_late.mean(1, keepdims=True) < MIN_LATE_SHARE, is_late, True)
     chosen[~chosen.any(1)] = True
-    late = [float(np.median(row[of])) for row, of in zip(excess, chosen, strict=True)]
+    late = [float(np.median(row[columns])) for row, columns in zip(excess, chosen, strict=True)]
     return tuple(sorted(zip(habit.ranks, late, strict=True), key=lambda pair: -pair[1]))
 
 

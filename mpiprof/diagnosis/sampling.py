@@ -138,7 +138,9 @@ class _Collector:
 
     def add_block(self, block: Block, counts: Mapping[int, int], reader: Reader) -> None:
         """Add a block with the given number of instances of each call site."""
-        if any(self.makers[callsite].series.includes_any(of) for callsite, of in counts.items()):
+        if any(
+            self.makers[callsite].series.includes_any(count) for callsite, count in counts.items()
+        ):
             self.add(reader.read_batch(block))
             return
         for callsite, count in counts.items():

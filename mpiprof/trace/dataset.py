@@ -211,17 +211,6 @@ class Reader:
             matrix["choice"][0] if "choice" in matrix else None,
         )
 
-    def read_sequence_range(self, block: Block) -> tuple[int, int]:
-        """Return the lowest and highest sequence number of a block, without reading the block."""
-        path = self.folder / block.file
-        file = self.open_file(path)
-        with _reporting_damage(path):
-            group = file.metadata.row_group(block.row_group)
-            statistics = group.column(file.schema_arrow.get_field_index("sequence")).statistics
-        if statistics is None or not statistics.has_min_max:
-            return 0, np.iinfo(np.int64).max
-        return statistics.min, statistics.max
-
 
 def _clean_value(value: Any) -> Any:
     return clean_text(value) if isinstance(value, str) else value

@@ -204,15 +204,6 @@ def test_a_block_more_costs_a_few_bytes() -> None:
     assert counts.tolist() == [block * (block % 3 == 2) for block in range(20_000)]
 
 
-def test_sequence_numbers_need_no_reading(folder: Path) -> None:
-    trace = mpiprof.open(folder)
-    assert trace.dataset is not None
-    reader = Reader(trace.dataset)
-    for block in trace.dataset.blocks[:20]:
-        sequence = reader.read_batch(block).sequence
-        assert reader.read_sequence_range(block) == (sequence[0], sequence[-1])
-
-
 @pytest.mark.parametrize("expected", [0, 1, 7, 8, 127, 128, 129, 1_000, 1_030, 4_095])
 def test_the_sample_size_is_determined_before_reading(expected: int) -> None:
     """The number is independent of the pieces."""
