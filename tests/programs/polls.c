@@ -58,7 +58,7 @@ static void master(void)
         MPI_Recv(&number, 1, MPI_INT, MPI_ANY_SOURCE, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
     for (int i = 0; i < steps && rank > 0; i++) {
-        usleep(LATE_US);
+        usleep(LATE_US * (1 + rank) / 2); // rank 1 sends the first message, rank 2 the last ones
         MPI_Send(&number, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);
     }
 }

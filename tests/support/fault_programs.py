@@ -22,6 +22,8 @@ from support.jobs import end, start
 from support.mpis import Mpi
 from support.wait_until import HANG_S
 
+STABLE_S = 1.0  # for which a verdict must be the same
+
 
 def watch(
     case: Case, mpi: Mpi, folder: Path, source: str | Path | None = None, *flags: str
@@ -37,7 +39,8 @@ def watch_command(
 ) -> list[dict[str, Any]]:
     """Run a program and return every verdict up to the last, oldest first.
 
-    Ends with the first verdict that is not `none`, or when the job has ended.
+    Ends when a verdict that is not `none` has been the same for STABLE_S, or when the job has
+    ended: a rank that has no processor may enter the faulty call later than the others.
     """
     launch = [*mpi.mpiexec(ranks), str(mpi.python), "-m", "mpiprof", "run", "-o", "t"]
     job = start(
@@ -45,13 +48,17 @@ def watch_command(
     )
     printed: list[dict[str, Any]] = []
     deadline = time.monotonic() + HANG_S
+    key: tuple[Any, ...] = ()
+    since = 0.0
     try:
         while time.monotonic() < deadline:
             over = job.poll() is not None
             found = verdict(folder / "t")
             if found is not None:
                 printed.append(found)
-                if found["class"] != "none":
+                last, key = key, (found["class"], found["odd_ranks"])
+                since = since if key == last else time.monotonic()
+                if found["class"] != "none" and time.monotonic() - since >= STABLE_S:
                     break
             if over:
                 break
