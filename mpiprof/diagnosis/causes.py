@@ -18,11 +18,8 @@ import pandas as pd
 from mpiprof.diagnosis.lateness import LatenessSamples
 from mpiprof.diagnosis.sampling import SamplePart, take_sample
 from mpiprof.metrics.variance_components import Estimate
-from mpiprof.trace.sites import label_site
+from mpiprof.trace.sites import NOT_RECORDED, START, label_site
 from mpiprof.trace.trace import Trace
-
-START = -1  # no previous collective: the start of the run
-NOT_RECORDED = -2  # a previous collective that was discarded or could not be matched
 
 
 @dataclass(frozen=True)

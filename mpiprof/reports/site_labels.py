@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mpiprof.diagnosis.causes import START
 from mpiprof.trace import Trace
 from mpiprof.trace.sites import (
+    START,
     Site,
     describe_sites,
     format_site,

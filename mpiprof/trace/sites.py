@@ -19,6 +19,8 @@ from mpiprof.trace.validation import check_integer, check_object, check_optional
 SourceLocation = tuple[str, int, str]
 UNKNOWN: dict[str, Any] = {"file": None, "line": None, "function": None}
 Site = Mapping[str, Any]
+START = -1  # in place of the number of a call site: the start of the run
+NOT_RECORDED = -2  # the same: a call that was discarded or could not be matched
 
 
 def parse_frame(value: Any) -> dict[str, Any]:
