@@ -77,7 +77,10 @@ def number_same_work(sites: Pairs) -> Int:
 
 
 def find_pauses(trace: Trace) -> list[Int]:
-    """Return the time between recorded calls: rank, begin, end, sites before and after."""
+    """Return the time between recorded calls: rank, begin, end, sites before and after.
+
+    Calls that follow each other at once have no time between them, but count.
+    """
     return _find_time_between(*_add_starts(trace, *read_recorded_calls(trace)))
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from mpiprof.causes.place import Pair, add_up, find_place
 from mpiprof.causes.removal import Removal, Saving, join_removals, join_savings, replay_without
 from mpiprof.interface.format_units import format_count, format_time
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Float, Int
+from mpiprof.trace.types import Float
 
 MAX_OVERLAP_SHARE = 0.1  # of the work of all ranks but the busiest one, at the same time
 MAX_RANK_SHARE = 0.8  # of the work, that one rank does
@@ -38,10 +38,15 @@ MIN_WINDOW_SHARE = 0.001  # of a window of the run, for the work at a place
 MIN_OWN_SHARE = 0.5  # of the removed work, that the run time would lack
 MAX_REPLAYS = 4
 
+RemovedWork: TypeAlias = tuple[Removal, Saving]
+
 
 @dataclass(frozen=True)
 class SerialTurns(Cause):
-    """Work of one rank at a time. work_ns, count: all of it, and the number of its segments."""
+    """Work of one rank at a time.
+
+    work_ns, count: all of it, and the number of its segments. working_ranks: number of ranks.
+    """
 
     icon: ClassVar[str] = "processor"
     weight: ClassVar[float] = 0.1  # causes that name ranks come first if they save a tenth of it
@@ -77,16 +82,6 @@ class SerialTurns(Cause):
     def advice(self) -> str:
         """Return what to change."""
         return "Divide this work among the ranks, or let them work at the same time."
-
-
-@dataclass(frozen=True)
-class RemovedTurns:
-    """Effect of the removal of all work at a place; work_ns, count: of each rank."""
-
-    removal: Removal
-    saving: Saving
-    work_ns: Float
-    count: Float
 
 
 def sum_turns(trace: Trace) -> dict[Pair, Float]:
@@ -135,47 +130,34 @@ def _are_apart(work_ns: Float, covered_ns: float) -> bool:
     return bool(is_divided and whole_ns - covered_ns <= MAX_OVERLAP_SHARE * other_ns)
 
 
-def remove_turns(trace: Trace, places: Sequence[Pair]) -> list[RemovedTurns]:
-    """Return the effect of removing the work at each place from a run or a window of it."""
+def remove_turns(trace: Trace, places: Sequence[Pair]) -> list[RemovedWork]:
+    """Return the removal of the work at each place of a run or a window of it, and its saving."""
     work = read_work(trace) if places else None
     return [_remove_place(trace, work, place) for place in places if work is not None]
 
 
 def make_causes(
-    trace: Trace, places: Sequence[Pair], windows: Sequence[Sequence[RemovedTurns]], run_ns: float
+    trace: Trace, places: Sequence[Pair], windows: Sequence[Sequence[RemovedWork]], run_ns: float
 ) -> list[FoundCause]:
     """Return the places whose work makes the others wait; windows: of the run, as remove_turns."""
     causes = []
     for place, *parts in zip(places, *windows, strict=True):
-        saving = join_savings([part.saving for part in parts])
-        removal = join_removals([part.removal for part in parts])
+        saving = join_savings([saving for _, saving in parts])
+        removal = join_removals([removal for removal, _ in parts])
         least_ns = max(MIN_SAVED_SHARE * run_ns, MIN_OWN_SHARE * removal.total_ns)
-        work_ns = np.sum([part.work_ns for part in parts], 0)
-        count = np.sum([part.count for part in parts], 0)
+        count = np.bincount(removal.rank, minlength=trace.ranks)
         if saving.run_ns >= least_ns and np.count_nonzero(count) > 1:
-            numbers = round(work_ns.sum()), round(count.sum()), int(np.count_nonzero(count))
+            numbers = round(removal.total_ns), int(count.sum()), int(np.count_nonzero(count))
             cause = SerialTurns((), (find_place(trace, place),), *numbers)
             causes.append(FoundCause(cause, removal, saving))
     return causes
 
 
-def _remove_place(trace: Trace, work: Work, place: Pair) -> RemovedTurns:
+def _remove_place(trace: Trace, work: Work, place: Pair) -> RemovedWork:
     number = work.places.index(place) if place in work.places else -1
     chosen = np.flatnonzero(work.place == number)
     length = work.length_ns[chosen].astype(np.float64)
-    chosen, length = _take_long(chosen, length)
-    rank = work.rank[chosen]
-    removal = Removal(rank, work.end_ns[chosen], length)
-    sums = removal.sum_by_rank(trace.ranks), np.bincount(rank, minlength=trace.ranks)
-    return RemovedTurns(
-        removal, replay_without(trace, removal), sums[0], sums[1].astype(np.float64)
-    )
-
-
-def _take_long(chosen: Int, length: Float) -> tuple[Int, Float]:
-    """Return the segments that are work, not a pass to the next call."""
-    if not len(length):
-        return chosen, length
-    usual_ns = (length @ length) / max(float(length.sum()), 1.0)
-    is_work = length >= MIN_WORK_SHARE * usual_ns
-    return chosen[is_work], length[is_work]
+    # Shorter segments are passes to the next call.
+    least_ns = MIN_WORK_SHARE * (length @ length) / max(float(length.sum()), 1.0)
+    removal = Removal(work.rank[chosen], work.end_ns[chosen], length).take(length >= least_ns)
+    return removal, replay_without(trace, removal)
