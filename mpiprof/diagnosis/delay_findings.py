@@ -19,13 +19,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mpiprof.account.work_intervals import INSIDE
-from mpiprof.causes.habits.habit import Habit, count_late_instances, find_spans
+from mpiprof.causes.habits.habit import Habit, count_late_instances
 from mpiprof.causes.habits.joined_habits import join_habits
 from mpiprof.causes.habits.search import find_habits
 from mpiprof.causes.habits.varying_delay import add_variation
-from mpiprof.causes.habits.work_matrix import find_host
 from mpiprof.causes.place import describe_call, find_place
-from mpiprof.causes.removal import join_removals
 from mpiprof.causes.repeated_stops import RepeatedStops
 from mpiprof.causes.single_event import SingleEvent
 from mpiprof.diagnosis.chosen_waits import ChosenWaits, choose_waits, choose_window_waits
@@ -42,10 +40,8 @@ from mpiprof.diagnosis.delay_evidence import (
     describe_habit_work,
     find_blocked_place,
     find_cost,
-    find_reason,
     is_blocked,
     join_saved_time,
-    list_locations,
 )
 from mpiprof.diagnosis.delay_matrix import DelayMatrix
 from mpiprof.diagnosis.delay_summary import (
@@ -54,20 +50,11 @@ from mpiprof.diagnosis.delay_summary import (
     join_summaries,
     summarise_waits,
 )
-from mpiprof.diagnosis.evidence import HabitEvidence, RestEvidence
+from mpiprof.diagnosis.evidence import RestEvidence
 from mpiprof.diagnosis.fact_findings import MIN_REST_SHARE, join_findings
-from mpiprof.diagnosis.finding import MAX_CERTAINTY, Finding, WaitSite
-from mpiprof.diagnosis.habit_details import (
-    FoundHabit,
-    are_late_by_turns,
-    find_last_change,
-    find_lateness,
-    find_onset,
-    find_spared_ranks,
-    find_stay,
-    join_matrices,
-    sum_gains,
-)
+from mpiprof.diagnosis.finding import Finding, make_finding
+from mpiprof.diagnosis.habit_details import FoundHabit, join_matrices, sum_gains
+from mpiprof.diagnosis.habit_finding import make_habit_finding
 from mpiprof.diagnosis.repetition_matrix import (
     Pair,
     PairIntervals,
@@ -96,7 +83,7 @@ Apply = Callable[[Callable[[ChosenWaits], Result]], list[Result]]
 MIN_BESIDE_SHARE = 0.01  # of the waiting, from which another finding explains a part of it
 MAX_FEW = 100  # steps or repetitions, that may be too few to show a habit
 MIN_SECOND_SHARE = 0.1  # minimum cost of a habit, over that of the costliest one
-MIN_INSIDE_SHARE = 0.5  # of a delay's cost inside a collective, from which it is no work
+MIN_INSIDE_SHARE = 0.5  # of all cost, from which most of the waiting arises inside a collective
 MAX_PAIRS = 3  # of call sites that are examined
 MIN_PAIR_SHARE = 0.05  # of the cost of all delays, from which a pair is examined
 MAX_PAIR_INTERVALS = 1 << 24  # of a pair of call sites that is examined; these need 0.5 GB
@@ -161,7 +148,7 @@ def _find(
         saved = join_saved_time(trace, parts, found_evidence, waiting_ns=waiting_ns)
         is_only = has_all_waits and len(kept) == 1 and not trace.ranks_without_records
         cost = min(find_cost(parts, found_evidence, is_only=is_only), waiting_ns)
-        findings.append(_habit_finding(trace, parts, found_evidence, waits_at, saved, cost))
+        findings.append(make_habit_finding(trace, parts, found_evidence, waits_at, saved, cost))
     findings = join_findings(trace, findings, sums.waiting_ns, callsite)
     explained = [sum(one.find_wait_ns(at) for one in findings) for at in callsites]
     rest_at_ns = np.array([sums.at_ns[at] for at in callsites], np.float64) - np.array(explained)
@@ -183,7 +170,7 @@ def _find(
             blocked=None if has_stops else find_blocked_place(trace, other_work),
         )
         fields = {"evidence": evidence, "waits_at": rest_at, "saved_ns": rest / trace.ranks}
-        findings.append(_make_finding(trace, "noise", rest, certainty=0.0, **fields))
+        findings.append(make_finding(trace, "noise", rest, certainty=0.0, **fields))
     return findings
 
 
@@ -322,79 +309,3 @@ def _is_by_work(sums: DelaySummary, habit: Habit, apply: Apply[Any]) -> bool:
         return False
     less = float(np.median(length[~is_early]) - np.median(length[is_early]))
     return less >= MIN_WORK_SHARE * habit.late_ns
-
-
-def _make_finding(trace: Trace, cause: str, cost: float, **fields: Any) -> Finding:
-    whole = max(trace.process_time_ns, 1)
-    callsites = tuple(at.callsite for at in fields["waits_at"] if isinstance(at.callsite, int))
-    return Finding(cause, round(cost), cost / whole, callsites, **fields)
-
-
-def _habit_finding(
-    trace: Trace,
-    parts: Sequence[FoundHabit],
-    found: Sequence[WindowEvidence],
-    waits_at: tuple[WaitSite, ...],
-    saved: tuple[float, float],
-    cost: float,
-) -> Finding:
-    """Return the finding of a habit.
-
-    parts: the same habit in one or several matrices. found: in each window. saved: as
-    join_saved_time. cost: waiting in ns that would vanish.
-    """
-    matrix, habit = parts[0]
-    number = matrix.number[habit.instances]
-    of_work = [of.work for of in found]
-    work = tuple(list_locations(trace, of_work))
-    is_inside = bool(work) and work[0].inside and work[0].share >= MIN_INSIDE_SHARE
-    late = (count_late_instances(one, of) * of.count / of.instance_count for of, one in parts)
-    # If early ranks take over work, all ranks end earlier by the mean of the waiting.
-    saved_ns, saved_work_ns = saved if habit.cause != "early" else (cost / trace.ranks, 0.0)
-    evidence = HabitEvidence(
-        work=work,
-        saved_work_ns=saved_work_ns,
-        late_ns=habit.late_ns,
-        late_instances=round(sum(late)),
-        instances=sum(of.count for of, _ in parts),
-        spans=find_spans(number, matrix) if len(number) < matrix.instance_count else (),
-        onset_ns=find_onset(trace, matrix, habit),
-        offsets=habit.offsets,
-        step=habit.step,
-        speed=habit.speed,
-        reverses=habit.reverses,
-        each=habit.each,
-        stay=find_stay(habit) if habit.cause == "moving" else None,
-        late_by_rank=find_lateness(matrix, habit),
-        by_turns=are_late_by_turns(matrix, habit),
-        levels=habit.levels,
-        grows=habit.grows,
-        varies=habit.varies,
-        course=None if habit.course is None else habit.course.shape,
-        until=find_last_change(matrix, habit),
-        unit=matrix.unit,
-        sampled=trace.sampling_interval > 1,
-        spared=find_spared_ranks(trace, habit),
-        all_ranks=len(habit.ranks) == trace.ranks,
-        steps_of=tuple(of.callsite for of, _ in parts if of.callsite is not None),
-        recorded=(int(matrix.number[0]), int(matrix.number[-1])),
-        host=find_host(trace, habit.node),
-        reason=find_reason(of_work),
-        mainly_at=find_main_callsite(waits_at),
-        alone_ns=matrix.alone_ns if habit.cause in ("rank", "periodic") else None,
-    )
-    return _make_finding(
-        trace,
-        "inside" if is_inside and habit.cause == "rank" else habit.cause,
-        cost,
-        saved_ns=saved_ns,
-        ranks=habit.ranks,
-        node=habit.node,
-        period=habit.period,
-        first_instance=int(number[0]),
-        last_instance=int(number[-1]),
-        certainty=min(max(1.0 - habit.p, 0.0), MAX_CERTAINTY),
-        evidence=evidence,
-        waits_at=waits_at,
-        removal=join_removals([of.removal for of in found]),
-    )

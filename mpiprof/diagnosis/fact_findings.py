@@ -18,7 +18,7 @@ from mpiprof.diagnosis.chosen_waits import choose_waits
 from mpiprof.diagnosis.delay_callsites import CallsiteWaits, choose_callsites, list_sites
 from mpiprof.diagnosis.delay_reasons import PREEMPTED
 from mpiprof.diagnosis.evidence import Evidence, WorkLocation
-from mpiprof.diagnosis.finding import Finding, WaitSite
+from mpiprof.diagnosis.finding import Finding, WaitSite, make_finding
 from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.trace.trace import Trace
 
@@ -173,11 +173,10 @@ def _make_finding(trace: Trace, found: FoundCause, waiting_ns: float) -> Finding
     is_work = not (place.inside or saving.queue_ns)
     saved_work_ns = min(work_ns, saving.run_ns) if is_work else 0.0
     work = WorkLocation(place.before, place.after, place.inside, rank=rank)
-    return Finding(
+    return make_finding(
+        trace,
         cause.name,
-        round(cost_ns),
-        cost_ns / max(trace.process_time_ns, 1),
-        tuple(at.callsite for at in waits_at if isinstance(at.callsite, int)),
+        cost_ns,
         ranks=cause.ranks,
         saved_ns=saving.run_ns,
         evidence=Evidence((work,), saved_work_ns, saving.calls_ns, saving.queue_ns),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from mpiprof.causes.cause import Cause
 from mpiprof.causes.removal import Removal
@@ -15,6 +16,7 @@ from mpiprof.diagnosis.evidence import (
     HabitEvidence,
     RestEvidence,
 )
+from mpiprof.trace.trace import Trace
 
 MAX_CERTAINTY = 0.999
 NEGLIGIBLE_SHARE = 0.01  # share of all ranks' time below which waiting is negligible
@@ -165,6 +167,17 @@ class Finding:
     def rank(self) -> int | None:
         """The latest rank, or None if the finding concerns no ranks."""
         return self.ranks[0] if self.ranks else None
+
+
+def make_finding(trace: Trace, cause: str, cost_ns: float, **fields: Any) -> Finding:
+    """Return a finding with its share of the run time of all ranks.
+
+    fields: of Finding. The call sites are by default those of collectives in waits_at.
+    """
+    waits_at: Sequence[WaitSite] = fields.get("waits_at", ())
+    callsites = tuple(at.callsite for at in waits_at if isinstance(at.callsite, int))
+    share = cost_ns / max(trace.process_time_ns, 1)
+    return Finding(cause, round(cost_ns), share, **{"callsites": callsites, **fields})
 
 
 def is_blamed(finding: Finding) -> bool:

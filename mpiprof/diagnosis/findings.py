@@ -17,7 +17,7 @@ from mpiprof.account.work_segments import records_each_call
 from mpiprof.causes.removal import Saving
 from mpiprof.diagnosis.delay_findings import find_delay_findings
 from mpiprof.diagnosis.evidence import CallsiteEvidence
-from mpiprof.diagnosis.finding import MIN_CERTAINTY, NEGLIGIBLE_SHARE, Finding
+from mpiprof.diagnosis.finding import MIN_CERTAINTY, NEGLIGIBLE_SHARE, Finding, make_finding
 from mpiprof.trace.trace import Trace
 
 NOTABLE_SHARE = 0.01  # minimum share of all wait, or of the run time, for a finding
@@ -93,9 +93,8 @@ def _is_hidden_by_clocks(trace: Trace, row: Any) -> bool:
 def _clock_finding(trace: Trace, row: Any) -> Finding:
     explained = replace(_describe_callsite(row), clock_error_ns=trace.clock_error_ns)
     cost = float(row["total_wait_ns"])
-    return replace(
-        _make_finding(trace, "clock", cost, int(row["callsite"]), explained), certainty=0.0
-    )
+    finding = _make_finding(trace, "clock", cost, int(row["callsite"]), explained)
+    return replace(finding, certainty=0.0)
 
 
 def sort_findings(findings: Sequence[Finding], run_ns: float) -> list[Finding]:
@@ -117,9 +116,9 @@ def _make_finding(
     trace: Trace, cause: str, cost: float, callsite: int, evidence: CallsiteEvidence
 ) -> Finding:
     """Return a finding that saves the mean time of the ranks of its call site."""
-    whole, saved_ns = max(trace.process_time_ns, 1), cost / evidence.size
-    return Finding(
-        cause, round(cost), cost / whole, (callsite,), saved_ns=saved_ns, evidence=evidence
+    saved_ns = cost / evidence.size
+    return make_finding(
+        trace, cause, cost, callsites=(callsite,), saved_ns=saved_ns, evidence=evidence
     )
 
 
