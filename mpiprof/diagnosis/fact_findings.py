@@ -67,8 +67,8 @@ def _is_habitual(fact: Finding, habits: Sequence[Finding]) -> bool:
 
 
 def _limit_to_rest(finding: Finding, findings: Sequence[Finding], waiting_ns: float) -> Finding:
-    """Return a finding about dependences with the waiting that other findings leave, maybe none."""
-    if finding.removal is None or finding.removal.total_ns > 0:
+    """Return a finding without excess work with the waiting that other findings leave."""
+    if finding.removal is not None and finding.removal.total_ns > 0:
         return finding
     others = (one for one in findings if one is not finding)
     rest_ns = waiting_ns - sum(one.waiting_ns for one in others)
@@ -90,7 +90,7 @@ def _has_work(habit: Finding) -> bool:
 
     In a step, work is the time without waits, with slow transfers. These are in no segment of work.
     """
-    if habit.cause == "early" or habit.removal is None:
+    if habit.removal is None:
         return True
     if any(location.inside for location in habit.evidence.work):
         return True
@@ -120,7 +120,7 @@ def _saves_time(trace: Trace, habit: Finding, findings: Sequence[Finding]) -> bo
     Otherwise a fact explains the waiting that the habit claims.
     """
     least_ns = MIN_CLAIMED_SAVING * habit.cost_ns / trace.ranks
-    if habit.cause == "early" or habit.removal is None or habit.saved_ns >= least_ns:
+    if habit.removal is None or habit.saved_ns >= least_ns:
         return True
     if not fits_in_memory(trace) or len(trace.derive("delays_found").message_time.rank):
         return True  # the replay lacks waits for unrecorded messages

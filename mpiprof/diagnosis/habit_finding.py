@@ -91,5 +91,6 @@ def make_habit_finding(
         certainty=min(max(1.0 - habit.p, 0.0), MAX_CERTAINTY),
         evidence=evidence,
         waits_at=waits_at,
-        removal=join_removals([of.removal for of in found]),
+        # Early ranks have no excess work that the run could lack.
+        removal=None if habit.cause == "early" else join_removals([of.removal for of in found]),
     )
