@@ -47,7 +47,7 @@ class Truth:
 class Result:
     """The report on a program of a specification, and its judgement.
 
-    states_saving: whether the report must state the saved time.
+    states_saving: whether the report must state the saved time. trace: of the program.
     """
 
     spec: Spec
@@ -55,6 +55,7 @@ class Result:
     report: Report
     judgement: str
     states_saving: bool = True
+    trace: mpiprof.Trace | None = None
 
     @property
     def is_as_marked(self) -> bool:
@@ -119,7 +120,7 @@ def run_case(spec: Spec, case: Case, folder: Path, **options: Any) -> Result:
     truth = measure_truth(program, without, repaired)
     report = read_report(trace)
     judgement = judge(case.expected, report, truth.saved_ns if case.planted else None)
-    return Result(spec, truth, report, judgement, case.expected.saving)
+    return Result(spec, truth, report, judgement, case.expected.saving, trace)
 
 
 def run_spec(spec: Spec, folder: Path) -> Result:

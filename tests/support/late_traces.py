@@ -17,15 +17,18 @@ STEP = 20 * MS
 
 
 def one_site(
-    tmp_path: Path, synthetic: Synthetic, late: Float, operation: str = "allreduce"
+    tmp_path: Path, synthetic: Synthetic, late: Float, operation: str = "allreduce", **fields: Any
 ) -> Trace:
-    """Return a trace of one call site with lateness `late` (instances x ranks, ms)."""
+    """Return a trace of one call site with lateness `late` (instances x ranks, ms).
+
+    fields: root and algorithm of the calls, as of Synthetic.add_collective.
+    """
     count, ranks = late.shape
     start = (np.arange(count)[:, None] + 1) * STEP
     arrivals = np.rint(start + late * MS).astype(np.int64)
     exits = np.repeat(arrivals.max(1, keepdims=True) + 50_000, ranks, 1)
     synthetic.ended_ns = max((count + 2) * STEP, int(exits.max()))
-    synthetic.add_collective(operation, arrivals, exits, site="md.py:93:exchange")
+    synthetic.add_collective(operation, arrivals, exits, site="md.py:93:exchange", **fields)
     return mpiprof.open(synthetic.write(tmp_path / "trace"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -28,11 +29,15 @@ from support.cause_specs import Result, Truth, renew, run_spec
 from support.spec_files import Spec, read_specs
 
 from mpiprof.diagnosis.evidence import HabitEvidence, WorkLocation
-from mpiprof.diagnosis.finding import Finding
+from mpiprof.diagnosis.finding import CAUSES, Finding
+from mpiprof.diagnosis.verdict import make_verdict
+from mpiprof.reports import conclusion, json, sentences
+from mpiprof.trace import Trace
 
 SPECS = read_specs()
 MIN_COST = 0.05  # of the run time, so that a cause is no chance
 MIN_SMALL_COST = 0.02  # the same of small delays, whose subject is how little they save
+MAX_TEXT, MAX_TITLE = 600, 120  # characters of a finding, which fits a screen
 PROBLEM = "Half of it: rank 3 works 2 ms longer between gather at a.py:20 and bcast at a.py:30."
 EXPECTED = Expected(
     *(("rank",), (3,)),
@@ -68,6 +73,25 @@ def test_report_is_that_of_the_file(spec: Spec, tmp_path: Path) -> None:
     least = MIN_SMALL_COST if spec.file == "small_delays" else MIN_COST
     assert not spec.has_cause or result.truth.saved_ns > least * result.truth.run_ns
     check_what_if(result.report)
+    assert result.trace is not None
+    check_statements(result.trace)
+
+
+def check_statements(trace: Trace) -> None:
+    """Check that no statement on a trace is impossible, too long, or differs in JSON."""
+    findings = trace.findings()
+    for finding in findings:
+        assert finding.cause in CAUSES
+        assert 0 <= finding.share <= 1 and 0 <= finding.certainty <= 1
+        text = sentences.finding_text(trace, finding)
+        assert not re.search(r"\bnan\b| -\d|None", text)
+        assert len(text) < MAX_TEXT and len(sentences.finding_title(trace, finding)) < MAX_TITLE
+        late = getattr(finding.evidence, "late_instances", None)
+        assert late is None or 0 < late <= finding.habit.instances
+    verdict = make_verdict(trace, findings)
+    reported = json.verdict_as_data(trace, verdict)
+    assert reported["text"] == conclusion.verdict_lines(trace, verdict)
+    assert reported["cause"] == verdict.cause
 
 
 def check_what_if(report: Report) -> None:

@@ -9,7 +9,13 @@ from support.planted_loops import MS
 
 from mpiprof.causes.habits.moving_delay import FINE_SPEEDS, find_motion, find_ways
 from mpiprof.causes.habits.rank_set import MAX_P
-from mpiprof.causes.habits.significance import p_above, p_of_course, p_of_levels
+from mpiprof.causes.habits.significance import (
+    p_above,
+    p_above_zero,
+    p_of_course,
+    p_of_levels,
+    persistence_ratio,
+)
 from mpiprof.causes.habits.varying_delay import varies
 from mpiprof.trace.types import Float
 
@@ -142,3 +148,21 @@ def test_ranks_without_work_in_the_columns_are_not_compared() -> None:
     assert varies(work_ns, np.array([1]))
     assert not varies(work_ns, np.array([2]))
     assert not varies(work_ns[[1]], np.array([0]))
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.5, 0.9])
+def test_p_values_of_a_mean_are_calibrated(kept: float) -> None:
+    p = p_above_zero(correlated(kept, 2000, 400))
+    assert (p < 0.01).mean() < 0.02
+    assert (p < 0.1).mean() < 0.12
+    shifted = np.random.default_rng(5).normal(0.7, 1, (200, 100))
+    assert (p_above_zero(shifted) < 0.01).mean() > 0.9
+
+
+def test_the_persistence_ratio_separates_slow_fluctuations_from_a_step() -> None:
+    random = np.random.default_rng(7)
+    assert persistence_ratio(random.normal(0, 1, 4000)) < 1.6
+    assert persistence_ratio(correlated(0.9, 1, 4000)[0]) > 20
+    step = random.normal(0, 1, 400)
+    step[150:] += 4
+    assert persistence_ratio(step) < 6

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.late_traces import MS, noise, one_site
+from support.planted_loops import correlate
 from support.synthetic import Synthetic
 
+from mpiprof.diagnosis.phases import find_change_points
 from mpiprof.reports import phrases, sentences
 
 
@@ -59,3 +62,15 @@ def test_periods(tmp_path: Path, length: int) -> None:
     (phase,) = one_site(tmp_path, Synthetic(4), late).phases(0).to_dict("records")
     assert phase["period"] == length
     assert length == 2 or phase["period_offset"] == 1
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("kept", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("traces", [100, pytest.param(1000, marks=pytest.mark.everything)])
+def test_slow_fluctuations_are_no_change_of_phase(kept: float, traces: int) -> None:
+    changed = 0
+    for seed in range(traces):
+        values = correlate(np.random.default_rng(seed), 400, 8, kept)
+        spread = np.log(np.ptp(values, axis=1))
+        changed += len(find_change_points(spread, values.argmax(1))) > 0
+    assert changed <= traces // 20
