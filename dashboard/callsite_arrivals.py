@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.late_rank import LateRank, find_late_rank
+from mpiprof.diagnosis.arrival_statistics import LateRank, find_late_rank
 from mpiprof.metrics.arrival_pattern import read_arrival_pattern
 from mpiprof.metrics.rank_totals import read_instance
 from mpiprof.reports.pictures.rank_rows import MAX_ROWS, make_rank_rows, run_starts

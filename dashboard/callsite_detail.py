@@ -28,8 +28,8 @@ from mpiprof.reports.site_labels import format_site
 from . import (
     callsite_algorithms,
     callsite_arrivals,
-    callsite_causes,
     callsite_instance,
+    callsite_lateness,
     callsite_table,
     components,
     filtered_tables,
@@ -69,8 +69,8 @@ def make_layout(context: TraceContext, state: states.PageState, callsite: int) -
         way = [_band_links(data, state, callsite)] if state.get("band") else []
         empty = components.empty_state("No instance passes the filters", "Clear them above.")
         return components.stack(_make_head(data, state, row, instances), empty, *way, details)
-    causes, algorithms = (
-        components.deferred_container(f"callsite-{name}") for name in ("causes", "algorithms")
+    lateness, algorithms = (
+        components.deferred_container(f"callsite-{name}") for name in ("lateness", "algorithms")
     )
     return html.Div(
         [
@@ -82,7 +82,7 @@ def make_layout(context: TraceContext, state: states.PageState, callsite: int) -
                 ],
                 className="callsite-pictures",
             ),
-            html.Div([causes, algorithms], className="callsite-reasons"),
+            html.Div([lateness, algorithms], className="callsite-reasons"),
             *sampled_functions.make_outline("callsite-functions"),
             details,
         ],
@@ -259,7 +259,7 @@ def _step(name: str, state: states.PageState) -> Component:
 def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
     """Add the callbacks of the page of a call site."""
     for name, make in (
-        ("callsite-causes", lambda data, _, number: callsite_causes.make_section(data, number)),
+        ("callsite-lateness", lambda data, _, number: callsite_lateness.make_section(data, number)),
         ("callsite-algorithms", callsite_algorithms.make_section),
     ):
         _register_section(app, context, name, make)

@@ -81,11 +81,15 @@ class Plots:
     def stages(self, site: Site = None) -> NotebookPicture:
         """Stages at which the lateness of a call site's late rank begins."""
         callsite = self._callsite_number(site)
-        late = import_module("mpiprof.diagnosis.late_rank").find_late_rank(self._trace, callsite)
+        late = import_module("mpiprof.diagnosis.arrival_statistics").find_late_rank(
+            self._trace, callsite
+        )
         if late is None or not late.knows_stages:
             raise UsageError("no rank is late consistently here, so no stage can be named")
         drawing = import_module("mpiprof.reports.callsite_stages")
-        drawn = drawing.draw_late_rank(self._trace, callsite, late, self._trace.causes(callsite))
+        drawn = drawing.draw_late_rank(
+            self._trace, callsite, late, self._trace.arrival_statistics(callsite)
+        )
         return self._show(drawn.svg, f"{drawing.describe_stages(late)}. {drawn.how_to_read}")
 
     def compare(

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from mpiprof.diagnosis.late_rank import LateRank
+from mpiprof.diagnosis.arrival_statistics import LateRank
 from mpiprof.interface.format_units import format_factor, format_time, unit_of
 from mpiprof.metrics.arrival_pattern import ArrivalPattern
 from mpiprof.reports.pictures.rank_rows import HEIGHT_PX, RankRows, make_row_ticks, run_starts

@@ -212,7 +212,9 @@ def make_document(
             row["explanation"] = explanation_as_data(trace, finding)
     if args.site and trace.record != "summary":
         for row, callsite in zip(data["callsites"], callsites["callsite"].tolist(), strict=True):
-            row["causes"] = json.causes_as_data(trace.causes(callsite))
+            row["arrival_statistics"] = json.arrival_statistics_as_data(
+                trace.arrival_statistics(callsite)
+            )
             row["phases"] = json.table_as_data(trace.phases(callsite))
     return json.as_json_text(data)
 

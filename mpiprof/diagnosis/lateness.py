@@ -1,4 +1,4 @@
-"""Lateness of each rank of a call site in the sampled instances, and its causes."""
+"""Lateness of each rank of a call site in the sampled instances, and its components."""
 
 from __future__ import annotations
 

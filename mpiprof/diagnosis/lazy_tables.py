@@ -17,7 +17,7 @@ from mpiprof.account.work_segments import make_work
 from mpiprof.causes.barrier import find_saving_without
 from mpiprof.causes.search import find_causes
 from mpiprof.causes.segments import make_calls_without_waits
-from mpiprof.diagnosis.causes import compute_causes
+from mpiprof.diagnosis.arrival_statistics import compute_arrival_statistics
 from mpiprof.diagnosis.delay_callsites import make_rank_waits
 from mpiprof.diagnosis.findings import find_conclusions, find_findings
 from mpiprof.diagnosis.phases import find_phases
@@ -72,11 +72,11 @@ def _find_window_opener(trace: Trace) -> Callable[[], Iterator[Trace]]:
 # A Trace refers to these tables by name only, because `trace` must not import this package.
 DERIVED: dict[str, Callable[..., Any]] = {
     "aggregate": aggregate,
+    "arrival_statistics": compute_arrival_statistics,
     "blamed_work": make_run_blamed_work,
     "callsites": make_callsites,
     "call_sums": message_tables.make_call_sums,
     "calls_without_waits": make_calls_without_waits,
-    "causes": compute_causes,
     "collective_waits": find_collective_waits,
     "conclusions": find_conclusions,
     "delays": make_run_delay_table,

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.diagnosis.causes import Causes
+from mpiprof.diagnosis.arrival_statistics import SIMILAR_SHARE, ArrivalStatistics, find_late_rank
 from mpiprof.diagnosis.finding import names_late_ranks
-from mpiprof.diagnosis.late_rank import SIMILAR_SHARE, find_late_rank
 from mpiprof.diagnosis.sampled_code import is_in_library, list_call_frames
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
@@ -152,8 +151,8 @@ def find_late_ranks(trace: Trace, callsite: int | None) -> list[int]:
     late = find_late_rank(trace, callsite)
     if late is None:
         return []
-    causes: Causes = trace.causes(callsite)
-    chosen = causes.ranks[causes.ranks["late_ns"] >= SIMILAR_SHARE * late.late_ns]
+    statistics: ArrivalStatistics = trace.arrival_statistics(callsite)
+    chosen = statistics.ranks[statistics.ranks["late_ns"] >= SIMILAR_SHARE * late.late_ns]
     ranks = [int(rank) for rank in chosen["rank"]]
     return [rank for rank in ranks if any(rank in of for of in blamed)] or ranks
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.causes import Causes
+from mpiprof.diagnosis.arrival_statistics import ArrivalStatistics
 from mpiprof.interface.format_units import format_count, format_share, format_time
 from mpiprof.metrics.instance_series import find_worst_instance
 from mpiprof.metrics.quantiles import LEVELS
@@ -119,16 +119,16 @@ def rank_table(totals: pd.DataFrame, most: int, scale: float = 1.0) -> str:
     )
 
 
-def cause_table(causes: Causes) -> str:
+def imbalance_table(statistics: ArrivalStatistics) -> str:
     """Return the imbalances of exit, between and arrival (Faraj et al., Tables 6 and 7).
 
     Messages may differ more than the time between: ranks that wait longer work less.
     """
     rows = [
-        ("exit from the collective before", causes.exit_ns),
-        ("time between", causes.between_ns),
-        ("messages in that time", causes.point_to_point_ns),
-        ("arrival", causes.arrival_ns),
+        ("exit from the collective before", statistics.exit_ns),
+        ("time between", statistics.between_ns),
+        ("messages in that time", statistics.point_to_point_ns),
+        ("arrival", statistics.arrival_ns),
     ]
     return render(
         Column("last less first rank", [name for name, _ in rows], left=True),

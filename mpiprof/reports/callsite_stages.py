@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from mpiprof.diagnosis.causes import Causes
-from mpiprof.diagnosis.late_rank import LateRank, find_previous_callsite
+from mpiprof.diagnosis.arrival_statistics import ArrivalStatistics, LateRank
 from mpiprof.interface.format_units import format_count, format_time
 from mpiprof.reports.late_rank_sentences import STAGES, signed_time
 from mpiprof.reports.pictures.lateness_stages import Stage, draw_stages, list_values
@@ -21,11 +20,16 @@ HOW_TO_READ = (
 
 
 def draw_late_rank(
-    trace: Trace, callsite: int, late: LateRank, causes: Causes, *, tall: bool = False
+    trace: Trace,
+    callsite: int,
+    late: LateRank,
+    statistics: ArrivalStatistics,
+    *,
+    tall: bool = False,
 ) -> DataPicture:
     """Return the stages of the late rank of a call site, whose `knows_stages` is true."""
-    previous = find_previous_callsite(causes)
-    before = "unknown" if previous is None else format_callsite(trace, previous[0])
+    previous = statistics.previous_callsite
+    before = "unknown" if previous is None else format_callsite(trace, previous)
     places = {"inherited": before, "outside": "outside MPI", "point_to_point": "point-to-point"}
     stages = [
         Stage(title, places[name][:MAX_PLACE], late.stages_ns[name])

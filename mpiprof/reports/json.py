@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from mpiprof.diagnosis.causes import Causes
+from mpiprof.diagnosis.arrival_statistics import ArrivalStatistics
 from mpiprof.diagnosis.finding import Finding, WaitSite
 from mpiprof.diagnosis.verdict import Verdict, make_verdict
 from mpiprof.metrics import columns
@@ -234,11 +234,11 @@ def _value_as_data(value: Any) -> Any:
     return plain_number(value)
 
 
-def causes_as_data(causes: Causes) -> dict[str, Any]:
-    """Return the causes of a call site: estimates as value, low and high, tables as rows."""
+def arrival_statistics_as_data(statistics: ArrivalStatistics) -> dict[str, Any]:
+    """Return the statistics of a call site: estimates as value, low and high, tables as rows."""
     result: dict[str, Any] = {}
-    for field in dataclasses.fields(causes):
-        value = getattr(causes, field.name)
+    for field in dataclasses.fields(statistics):
+        value = getattr(statistics, field.name)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             result[field.name] = {k: plain_number(v) for k, v in dataclasses.asdict(value).items()}
         elif hasattr(value, "to_dict"):

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from mpiprof.diagnosis.arrival_statistics import LateRank
 from mpiprof.diagnosis.finding import MIN_CAUSE_SHARE, MIN_PARTIAL_SHARE, Finding, find_causes_at
-from mpiprof.diagnosis.late_rank import LateRank
 from mpiprof.interface.format_units import (
     capitalise,
     format_count,

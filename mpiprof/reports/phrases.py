@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from mpiprof.diagnosis.causes import Causes
+from mpiprof.diagnosis.arrival_statistics import ArrivalStatistics
 from mpiprof.interface.format_units import (
     between,
     format_count,
@@ -84,27 +84,32 @@ def _spread_clause(row: dict[str, Any]) -> str:
     return text + "."
 
 
-def cause_sentences(causes: Causes) -> list[str]:
+def arrival_sentences(statistics: ArrivalStatistics) -> list[str]:
     """Return sentences about why the arrivals at a call site differ."""
     parts = []
-    if not math.isnan(causes.inherited.value):
-        shares = (causes.inherited, causes.outside, causes.point_to_point)
+    if not math.isnan(statistics.inherited.value):
+        shares = (statistics.inherited, statistics.outside, statistics.point_to_point)
         before, outside, messages = map(_format_estimate, shares)
         parts.append(
             f"Of the spread of the arrivals (its variance) {before} came in with the exits from "
             f"the collective before; {outside} arose since then outside MPI collectives and "
             f"{messages} in point-to-point messages."
         )
-    if causes.compensated.value >= NOTABLE:
-        share = _format_estimate(causes.compensated)
+    if statistics.compensated.value >= NOTABLE:
+        share = _format_estimate(statistics.compensated)
         parts.append(f"Ranks make up for {share} of it before they arrive.")
-    if not math.isnan(causes.random.value):
-        nodes = f", {_format_estimate(causes.by_node)} by node" if len(causes.nodes) > 1 else ""
-        fixed = f"{_format_estimate(causes.by_rank)} is systematic by rank{nodes}"
-        changing = f"{_format_estimate(causes.random)} changes from instance to instance"
+    if not math.isnan(statistics.random.value):
+        nodes = (
+            f", {_format_estimate(statistics.by_node)} by node" if len(statistics.nodes) > 1 else ""
+        )
+        fixed = f"{_format_estimate(statistics.by_rank)} is systematic by rank{nodes}"
+        changing = f"{_format_estimate(statistics.random)} changes from instance to instance"
         parts.append(f"{fixed}, {changing}.")
-    if causes.instances < causes.complete_instances:
-        instances, total = format_count(causes.instances), format_count(causes.complete_instances)
+    if statistics.instances < statistics.complete_instances:
+        instances, total = (
+            format_count(statistics.instances),
+            format_count(statistics.complete_instances),
+        )
         parts.append(f"This is from {instances} of {total} instances.")
     return parts
 

@@ -75,12 +75,12 @@ def instance_sections(trace: Trace, row: dict[Any, Any], top: int) -> Iterator[S
 
 def cause_sections(trace: Trace, callsite: int) -> Iterator[Section]:
     """Yield why the ranks arrive at a call site at different times, and its phases."""
-    causes, phases = trace.causes(callsite), trace.phases(callsite)
-    lines = [*phrases.cause_sentences(causes), phrases.period_sentence(phases)]
+    statistics, phases = trace.arrival_statistics(callsite), trace.phases(callsite)
+    lines = [*phrases.arrival_sentences(statistics), phrases.period_sentence(phases)]
     yield Section("Why", "\n".join(wrap_paragraph(line) for line in lines if line))
-    if causes.instances:
-        table = callsite_report.cause_table(causes)
-        if causes.point_to_point_ns.value > causes.between_ns.value:
+    if statistics.instances:
+        table = callsite_report.imbalance_table(statistics)
+        if statistics.point_to_point_ns.value > statistics.between_ns.value:
             table += f"\n{wrap_paragraph(MESSAGES_DIFFER_MORE)}"
         yield Section("Imbalance before and at it", table)
     if len(phases) > 1:

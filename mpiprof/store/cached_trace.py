@@ -21,10 +21,10 @@ from mpiprof.trace.trace import Workers
 
 # Small tables that take a pass over the trace. Values of unsupported types are not cached.
 CACHED_TABLES = {
-    *("blamed_work", "callsites", "causes", "conclusions", "efficiencies", "findings", "hot"),
-    *("instances", "ledger_stretches", "ledger_sums", "matrix_ranks", "rank_times"),
-    *("phases", "point_to_point", "rank_totals", "run_times", "series", "summary", "waiting_for"),
-    "wrong",
+    *("arrival_statistics", "blamed_work", "callsites", "conclusions", "efficiencies"),
+    *("findings", "hot", "instances", "ledger_stretches", "ledger_sums", "matrix_ranks"),
+    *("phases", "point_to_point", "rank_times", "rank_totals", "run_times", "series", "summary"),
+    *("waiting_for", "wrong"),
 }
 MAX_NAME_LENGTH = 100  # maximum number of characters of an entry's name
 

@@ -12,7 +12,7 @@ import pandas as pd
 from mpiprof.causes.place import Place
 from mpiprof.causes.removal import Removal
 from mpiprof.causes.search import CAUSES
-from mpiprof.diagnosis.causes import Causes
+from mpiprof.diagnosis.arrival_statistics import ArrivalStatistics
 from mpiprof.diagnosis.evidence import (
     CallsiteEvidence,
     Evidence,
@@ -39,8 +39,8 @@ EVIDENCE = (
     WorkLocation,
 )
 TABLES = (
-    *(Causes, Clock, Disagreement, Estimate, Finding, Removal, RunTimes, Side, WaitMatrix),
-    WaitSite,
+    *(ArrivalStatistics, Clock, Disagreement, Estimate, Finding, Removal, RunTimes),
+    *(Side, WaitMatrix, WaitSite),
 )
 CLASSES = (*CAUSES, *EVIDENCE, *TABLES)
 KINDS: dict[str, Any] = {kind.__name__: kind for kind in CLASSES}

@@ -292,9 +292,9 @@ class Trace(Records):
         some = suggest_names(named, known) if known else "none was recorded"
         raise UsageError(f"{named}: no such call site; {some}")
 
-    def causes(self, callsite: int | str) -> Any:
-        """Return the causes of imbalance at a call site, as diagnosis.causes.Causes."""
-        return self.derive("causes", callsite)
+    def arrival_statistics(self, callsite: int | str) -> Any:
+        """Return the spread of the arrivals at a call site, as diagnosis.arrival_statistics."""
+        return self.derive("arrival_statistics", callsite)
 
     def conclusions(self, callsite: int | str) -> list[Any]:
         """Return the findings at a call site by descending cost, as diagnosis.findings.Finding."""

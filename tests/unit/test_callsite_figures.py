@@ -10,7 +10,7 @@ import pytest
 from mpiprof.dashboard.figures import algorithms, axes, callsite, instance
 from mpiprof.dashboard.figures.callsite import CallsiteArrivals
 
-from mpiprof.diagnosis.late_rank import LateRank
+from mpiprof.diagnosis.arrival_statistics import LateRank
 from mpiprof.metrics.arrival_pattern import ArrivalPattern
 from mpiprof.reports.pictures.rank_rows import HEIGHT_PX, MAX_ROWS, make_rank_rows, make_row_ticks
 from mpiprof.reports.tokens import get_colour

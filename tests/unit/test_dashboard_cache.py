@@ -23,7 +23,7 @@ from mpiprof.trace import Trace
 
 # Arguments: one call site, or two.
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
-    **dict.fromkeys(("causes", "conclusions", "matrix_ranks", "phases"), (0,)),
+    **dict.fromkeys(("arrival_statistics", "conclusions", "matrix_ranks", "phases"), (0,)),
     "series": ((0, 1),),
 }
 
@@ -81,7 +81,7 @@ def test_cached_values_are_equal_and_not_derived_again(
     plain = derive_all(Trace(folder, DERIVED))
     first = derive_all(cached_trace.open_trace(folder))
     retained = {p.name.partition("-")[0] for p in (folder / "cache").iterdir()}
-    assert {"callsites", "instances", "clocks", "causes.0", "phases.0"} <= retained
+    assert {"callsites", "instances", "clocks", "arrival_statistics.0", "phases.0"} <= retained
 
     def fails(*_: Any) -> None:
         raise AssertionError("derived again")

@@ -46,7 +46,7 @@ def test_tables_are_the_same_bit_for_bit(
         a, b = (trace.derive(name) for trace in (from_trace, from_set))
         assert bits(a, tmp_path) == bits(b, tmp_path), name
     sites = range(len(from_trace.callsites))
-    for name in ("phases", "conclusions", "causes", "matrix", "matrix_ranks"):
+    for name in ("phases", "conclusions", "arrival_statistics", "matrix", "matrix_ranks"):
         for site in sites:
             a, b = (trace.derive(name, site) for trace in (from_trace, from_set))
             assert bits(a, tmp_path) == bits(b, tmp_path), (name, site)

@@ -13,9 +13,9 @@ from support.page_traces import write_damaged
 from support.spec_files import Spec, read_specs
 
 import mpiprof
+from mpiprof.diagnosis.arrival_statistics import find_late_rank
 from mpiprof.diagnosis.evidence import HabitEvidence
 from mpiprof.diagnosis.finding import Finding, WaitSite, find_causes_at, is_blamed
-from mpiprof.diagnosis.late_rank import find_late_rank
 from mpiprof.reports import callsite_table, json
 from mpiprof.reports.late_rank_sentences import (
     Phrases,

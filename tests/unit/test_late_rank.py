@@ -12,7 +12,7 @@ import pytest
 from support.dashboard_traces import MS, lateness
 
 import mpiprof
-from mpiprof.diagnosis.late_rank import LateRank, find_late_rank, find_previous_callsite
+from mpiprof.diagnosis.arrival_statistics import LateRank, find_late_rank
 from mpiprof.reports.late_rank_sentences import callsite_headline, join_phrases
 from mpiprof.reports.pictures.lateness_stages import Stage, draw_stages, list_values, shorten_place
 from mpiprof.testing.program import Program
@@ -58,8 +58,7 @@ def test_the_stages_add_up_to_the_lateness(tmp_path: Path) -> None:
     assert found is not None and found.rank == 1 and found.main_stage == "outside"
     assert sum(found.stages_ns.values()) == pytest.approx(found.late_ns)
     assert found.outside_ns == pytest.approx(5 * MS, rel=0.05)
-    previous = find_previous_callsite(trace.causes(callsite))
-    assert previous is not None and "alltoall" in previous[1]
+    assert trace.arrival_statistics(callsite).previous_callsite == trace.callsite("alltoall")
 
 
 def test_random_lateness_has_no_late_rank(tmp_path: Path) -> None:

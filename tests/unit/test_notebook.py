@@ -52,7 +52,7 @@ def test_call_sites_by_name(trace: mpiprof.Trace, site: str) -> None:
     assert np.array_equal(trace.matrix(site)[0], trace.matrix(number)[0])
     assert trace.matrix_ranks(site).tolist() == [0, 1, 2, 3]
     assert trace.conclusions(site)[0].ranks == (3,)
-    assert len(trace.phases(site)) == 1 and trace.causes(site).instances == 30
+    assert len(trace.phases(site)) == 1 and trace.arrival_statistics(site).instances == 30
 
 
 def test_an_unknown_name_lists_the_names(trace: mpiprof.Trace) -> None:
@@ -112,7 +112,7 @@ def test_every_derived_table_takes_names(trace: mpiprof.Trace) -> None:
     whom = trace.waiting_for("bcast").total_wait_ns
     assert np.array_equal(whom, trace.waiting_for((number,)).total_wait_ns)
     assert whom.sum() == pytest.approx(float(trace.callsites["total_wait_ns"][number]))
-    assert trace.derive("causes", "bcast") is trace.derive("causes", number)
+    assert trace.derive("arrival_statistics", "bcast") is trace.derive("arrival_statistics", number)
     with pytest.raises(UsageError, match="no such call site"):
         trace.waiting_for("nowhere.py")
 

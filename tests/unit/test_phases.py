@@ -28,7 +28,7 @@ def test_a_change_of_phase_and_a_period(tmp_path: Path) -> None:
     total = trace.callsites["total_wait_ns"].iloc[0]
     assert phases["total_wait_ns"].sum() == pytest.approx(total)
     # Systematic during a phase; lateness in every tenth instance is not.
-    assert trace.causes(0).by_rank.value > 0.6
+    assert trace.arrival_statistics(0).by_rank.value > 0.6
     assert "Every 10th instance (3, 13, 23, ...)" in phrases.period_sentence(phases)
     reported = [
         (one.cause, one.ranks, one.first_instance, one.last_instance, one.period)

@@ -187,10 +187,10 @@ def test_findings_causes_and_phases_as_data(
         found["evidence"]["late_ns"] == 3 * MS
         and found["title"] == "Rank 2 delayed the other ranks"
     )
-    assert "causes" not in data["callsites"][0]
+    assert "arrival_statistics" not in data["callsites"][0]
     (row,) = json.loads(out(capsys, "report", trace, "--site", "app.py:12", "--json"))["callsites"]
-    assert row["causes"]["by_rank"] == {"value": 1, "low": 1, "high": 1}
-    assert row["causes"]["ranks"][0]["rank"] == 2
+    assert row["arrival_statistics"]["by_rank"] == {"value": 1, "low": 1, "high": 1}
+    assert row["arrival_statistics"]["ranks"][0]["rank"] == 2
     assert [phase["instances"] for phase in row["phases"]] == [10]
 
 

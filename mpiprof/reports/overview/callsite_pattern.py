@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.late_rank import find_late_rank
+from mpiprof.diagnosis.arrival_statistics import find_late_rank
 from mpiprof.metrics.arrival_pattern import read_arrival_pattern
 from mpiprof.reports.pictures.arrival_pattern import MAX_COLUMNS, MAX_ROWS, ArrivalCells
 from mpiprof.reports.pictures.rank_rows import make_rank_rows

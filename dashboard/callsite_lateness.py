@@ -10,8 +10,7 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
-from mpiprof.diagnosis.causes import Causes
-from mpiprof.diagnosis.late_rank import LateRank
+from mpiprof.diagnosis.arrival_statistics import ArrivalStatistics, LateRank
 from mpiprof.interface.format_units import format_count, format_ranks
 from mpiprof.reports import callsite_stages, conclusion, phrases
 from mpiprof.reports.rank_locations import describe_location
@@ -24,9 +23,9 @@ MAX_RANKS = 8
 
 
 def make_section(data: TraceData, callsite: int) -> Component:
-    """Return the stages of the lateness and the causes of a call site's arrival pattern."""
-    causes: Causes = data.derive("causes", callsite)
-    if not causes.instances:
+    """Return the stages of the lateness and the statistics of the arrivals at a call site."""
+    statistics: ArrivalStatistics = data.derive("arrival_statistics", callsite)
+    if not statistics.instances:
         return _section(html.P("No instance is complete, so no lateness is known."))
     late = callsite_arrivals.get_late_rank(data, callsite)
     row = dict(data.trace.callsites.loc[callsite])
@@ -35,7 +34,7 @@ def make_section(data: TraceData, callsite: int) -> Component:
     ]
     parts: list[Any] = []
     if late is not None and late.knows_stages:
-        parts += _stage_parts(data, causes, late, callsite)
+        parts += _stage_parts(data, statistics, late, callsite)
     elif late is not None:
         parts.append(
             html.P("The stages are unknown: the previous collective of the calls is not recorded.")
@@ -45,9 +44,9 @@ def make_section(data: TraceData, callsite: int) -> Component:
         if problems:
             absent += " The waiting here has other causes:"
         parts.append(html.P(absent))
-    details = [html.Li(line) for line in phrases.cause_sentences(causes)]
+    details = [html.Li(line) for line in phrases.arrival_sentences(statistics)]
     more: list[Component] = [html.Ul(details, className="told")]
-    late_ranks = causes.ranks[causes.ranks["late_ns"] > 0]
+    late_ranks = statistics.ranks[statistics.ranks["late_ns"] > 0]
     ranks = late_ranks.head(MAX_RANKS)
     if len(ranks):
         ranks = ranks.assign(
@@ -66,8 +65,8 @@ def make_section(data: TraceData, callsite: int) -> Component:
         ]
     more.append(
         html.P(
-            f"From {format_count(causes.instances)} of "
-            f"{format_count(causes.complete_instances)} complete instances.",
+            f"From {format_count(statistics.instances)} of "
+            f"{format_count(statistics.complete_instances)} complete instances.",
             className="note",
         )
     )
@@ -96,9 +95,11 @@ def _absent_stages(data: TraceData, callsite: int) -> str:
     )
 
 
-def _stage_parts(data: TraceData, causes: Causes, late: LateRank, callsite: int) -> list[Component]:
+def _stage_parts(
+    data: TraceData, statistics: ArrivalStatistics, late: LateRank, callsite: int
+) -> list[Component]:
     wide, tall = (
-        callsite_stages.draw_late_rank(data.trace, callsite, late, causes, tall=tall)
+        callsite_stages.draw_late_rank(data.trace, callsite, late, statistics, tall=tall)
         for tall in (False, True)
     )
     return [

@@ -1,4 +1,4 @@
-"""Planted causes are found: late rank, slow node, noise, inherited lateness, and mixtures.
+"""Statistics of arrivals: late rank, slow node, noise, inherited lateness, and mixtures.
 
 Arrivals are sums of components with known shares of the variance.
 """
@@ -16,7 +16,7 @@ from support.late_traces import MS, STEP, messages, noise, one_site, steps
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.diagnosis.causes import Causes
+from mpiprof.diagnosis.arrival_statistics import ArrivalStatistics
 from mpiprof.diagnosis.finding import Finding
 from mpiprof.diagnosis.findings import Gain, find_findings
 from mpiprof.metrics.variance_components import SIGNIFICANT, nodes_differ, subtract_median_of_others
@@ -35,23 +35,23 @@ def two_nodes() -> Synthetic:
     return synthetic
 
 
-def shares(causes: Causes) -> tuple[float, float, float]:
-    return causes.by_rank.value, causes.by_node.value, causes.random.value
+def shares(statistics: ArrivalStatistics) -> tuple[float, float, float]:
+    return statistics.by_rank.value, statistics.by_node.value, statistics.random.value
 
 
 def test_a_late_rank(tmp_path: Path) -> None:
     late = noise(200, 8, 0.1)
     late[:, 5] += 3
     trace = one_site(tmp_path, Synthetic(8), late)
-    causes = trace.causes(0)
+    statistics = trace.arrival_statistics(0)
     systematic = 9 * 7 / 8 / (9 * 7 / 8 + 7 * 0.01)  # of the variance within instances
-    assert causes.by_rank.value == pytest.approx(systematic, abs=0.002)
-    assert causes.by_rank.low < systematic < causes.by_rank.high
-    assert causes.by_node.value == 0 and sum(shares(causes)) == pytest.approx(1)
-    first = causes.ranks.iloc[0]
+    assert statistics.by_rank.value == pytest.approx(systematic, abs=0.002)
+    assert statistics.by_rank.low < systematic < statistics.by_rank.high
+    assert statistics.by_node.value == 0 and sum(shares(statistics)) == pytest.approx(1)
+    first = statistics.ranks.iloc[0]
     assert (first["rank"], first["late_share"], first["last_share"]) == (5, 1, 1)
     assert abs(first["late_ns"] - 3 * MS) < 2 * first["error_ns"]
-    assert causes.outside.value == pytest.approx(1, abs=0.01)  # all exits are equal
+    assert statistics.outside.value == pytest.approx(1, abs=0.01)  # all exits are equal
     (one,) = trace.findings()
     assert (one.cause, one.rank) == ("rank", 5)
     # Without the cause, the ranks wait for the latest of eight equal ranks.
@@ -69,11 +69,11 @@ def test_a_late_rank(tmp_path: Path) -> None:
 def test_a_slow_node(tmp_path: Path) -> None:
     late = noise(200, 8, 0.1) + 2.0 * np.array(NODES)
     trace = one_site(tmp_path, two_nodes(), late)
-    causes = trace.causes(0)
+    statistics = trace.arrival_statistics(0)
     systematic = 8 * 1 / (8 * 1 + 7 * 0.01)
-    assert causes.by_node.value == pytest.approx(systematic, abs=0.002)
-    assert causes.by_rank.value < 0.002
-    assert causes.nodes.iloc[0]["late_ns"] == pytest.approx(2 * MS, rel=0.02)
+    assert statistics.by_node.value == pytest.approx(systematic, abs=0.002)
+    assert statistics.by_rank.value < 0.002
+    assert statistics.nodes.iloc[0]["late_ns"] == pytest.approx(2 * MS, rel=0.02)
     (one,) = trace.findings()
     assert (one.cause, one.node, one.ranks) == ("node", "node-1", (4, 5, 6, 7))
     assert one.habit.late_ns == pytest.approx(2 * MS, rel=0.02)
@@ -84,7 +84,7 @@ def test_one_late_rank_makes_no_slow_node(tmp_path: Path) -> None:
     late = noise(200, 8, 0.1)
     late[:, 5] += 3
     trace = one_site(tmp_path, two_nodes(), late)
-    assert trace.causes(0).by_node.value == 0
+    assert trace.arrival_statistics(0).by_node.value == 0
     assert [(one.cause, one.ranks) for one in trace.findings()] == [("rank", (5,))]
 
 
@@ -105,8 +105,8 @@ def test_nodes_differ_as_fishers_test_has_it() -> None:
 
 def test_noise_alone(tmp_path: Path) -> None:
     trace = one_site(tmp_path, two_nodes(), noise(400, 8, 0.5))
-    causes = trace.causes(0)
-    assert causes.random.value > 0.98 and causes.by_rank.low == 0
+    statistics = trace.arrival_statistics(0)
+    assert statistics.random.value > 0.98 and statistics.by_rank.low == 0
     (one,) = trace.findings()
     assert (one.cause, one.ranks) == ("noise", ())
     # Waits up to the error of the clocks have no cause.
@@ -115,18 +115,18 @@ def test_noise_alone(tmp_path: Path) -> None:
     assert len(trace.phases(0)) == 1 and trace.phases(0)["period"].iloc[0] == 0
 
 
-def test_causes_that_are_mixed_come_apart(tmp_path: Path) -> None:
+def test_mixed_components_are_separated(tmp_path: Path) -> None:
     late = noise(300, 8, 0.5) + 2.0 * np.array(NODES)
     late[:, 1] += 4
     trace = one_site(tmp_path, two_nodes(), late)
-    causes = trace.causes(0)
+    statistics = trace.arrival_statistics(0)
     planted = 2.0 * np.array(NODES) + 4.0 * (np.arange(8) == 1)
     planted -= planted.mean()
     by_node = np.array([-1.0] * 4 + [1.0] * 4)
     whole = (planted**2).sum() + 7 * 0.25
     expected = ((planted - by_node) @ planted / whole, by_node @ planted / whole, 7 * 0.25 / whole)
-    assert shares(causes) == pytest.approx(expected, abs=0.03)
-    assert causes.nodes.iloc[0]["late_ns"] == pytest.approx(2 * MS, rel=0.1)
+    assert shares(statistics) == pytest.approx(expected, abs=0.03)
+    assert statistics.nodes.iloc[0]["late_ns"] == pytest.approx(2 * MS, rel=0.1)
     first, second, third = trace.findings()
     assert (first.cause, first.ranks) == ("rank", (1,))
     assert first.habit.late_ns == pytest.approx(4 * MS, rel=0.05)
@@ -154,19 +154,19 @@ def test_inherited_lateness_is_followed_to_where_it_began(tmp_path: Path) -> Non
     trace = steps(tmp_path)
     names = trace.callsites["operation"].tolist()
     assert names == ["bcast", "allreduce", "barrier", "alltoall"]
-    causes = trace.causes(1)
-    assert causes.inherited.value == pytest.approx(1, abs=0.01)
-    assert causes.exit_ns.value == pytest.approx(3 * MS, rel=0.02)
-    assert causes.between_ns.value == pytest.approx(0.036 * MS, rel=0.2)
-    assert causes.arrival_ns.value == pytest.approx(3 * MS, rel=0.02)
-    assert causes.before["callsite"].tolist() == [0]
+    statistics = trace.arrival_statistics(1)
+    assert statistics.inherited.value == pytest.approx(1, abs=0.01)
+    assert statistics.exit_ns.value == pytest.approx(3 * MS, rel=0.02)
+    assert statistics.between_ns.value == pytest.approx(0.036 * MS, rel=0.2)
+    assert statistics.arrival_ns.value == pytest.approx(3 * MS, rel=0.02)
+    assert statistics.before["callsite"].tolist() == [0]
     first = trace.findings()[0]
     assert (first.cause, first.ranks, first.callsites[0]) == ("rank", (5,), 1)
     text = sentences.finding_text(trace, first)
     between = "between alltoall at md.py:97 swap and bcast at md.py:71 spread, in each step"
     assert text.startswith(f"Rank 5 works 3.00 ms longer than the other ranks {between}: ")
     assert first.cost_ns == pytest.approx(60 * 5 * 3 * MS, rel=0.02)
-    assert trace.causes(0).outside.value == pytest.approx(1, abs=0.01)
+    assert trace.arrival_statistics(0).outside.value == pytest.approx(1, abs=0.01)
 
 
 @pytest.mark.heavy
@@ -190,15 +190,21 @@ def test_shares_of_the_spread_are_shares(tmp_path: Path, compensated: float) -> 
         begun, ended = np.full(8, at[i] + 1000), np.full(8, come[i].max() + 1000)
         synthetic.add_collective("reduce", begun, left[i], site="a.py:1:work", root=0)
         synthetic.add_collective("allreduce", come[i], ended, site="a.py:2:step")
-    causes = mpiprof.open(synthetic.write(tmp_path / "t")).causes(1)
-    parts = [causes.inherited, causes.outside, causes.point_to_point]
+    statistics = mpiprof.open(synthetic.write(tmp_path / "t")).arrival_statistics(1)
+    parts = [statistics.inherited, statistics.outside, statistics.point_to_point]
     assert sum(part.value for part in parts) == pytest.approx(1)
-    for part in (*parts, causes.compensated, causes.by_rank, causes.by_node, causes.random):
+    for part in (
+        *parts,
+        statistics.compensated,
+        statistics.by_rank,
+        statistics.by_node,
+        statistics.random,
+    ):
         assert 0 <= part.low <= part.value <= part.high <= 1
     k = compensated
-    assert causes.compensated.value == pytest.approx(k / (k + k * k + 1), abs=0.05)
-    assert causes.inherited.value == pytest.approx(0, abs=0.05)
-    text = " ".join(phrases.cause_sentences(causes))
+    assert statistics.compensated.value == pytest.approx(k / (k + k * k + 1), abs=0.05)
+    assert statistics.inherited.value == pytest.approx(0, abs=0.05)
+    text = " ".join(phrases.arrival_sentences(statistics))
     percents = [int(number) for number in re.findall(r"-?\d+(?= %| to|\))", text)]
     assert len(percents) >= 5 and all(0 <= number <= 100 for number in percents)
     assert ("Ranks make up for" in text) == (k > 0)
@@ -226,13 +232,16 @@ def test_the_origin_is_determined_from_late_ranks(tmp_path: Path) -> None:
     assert (work.before["operation"], work.after["operation"]) == ("barrier", "allreduce")
     text = sentences.finding_text(trace, one)
     assert text.startswith("Rank 1 works 10.0 ms longer than the other ranks between barrier ")
-    assert "% changes from instance to instance." in phrases.cause_sentences(trace.causes(1))[1]
+    assert (
+        "% changes from instance to instance."
+        in phrases.arrival_sentences(trace.arrival_statistics(1))[1]
+    )
 
 
 def test_time_in_messages_is_separate(tmp_path: Path) -> None:
-    causes = steps(tmp_path, outside_ns=3 * MS).causes(0)
-    assert causes.point_to_point.value == pytest.approx(1, abs=0.05)
-    assert causes.ranks.iloc[0]["point_to_point_ns"] == 3 * MS
+    statistics = steps(tmp_path, outside_ns=3 * MS).arrival_statistics(0)
+    assert statistics.point_to_point.value == pytest.approx(1, abs=0.05)
+    assert statistics.ranks.iloc[0]["point_to_point_ns"] == 3 * MS
 
 
 @pytest.mark.parametrize("waits", [True, False])
@@ -309,8 +318,10 @@ def test_waiting_in_a_smaller_group_is_attributed_to_the_awaited_rank(tmp_path: 
     trace = mpiprof.open(synthetic.write(tmp_path / "groups"))
     lines = [sites[0]["line"] for sites in trace.callsites["sites"]]
     everybody = lines.index(9)
-    causes = trace.causes(everybody)
-    assert causes.ranks.iloc[0]["rank"] == 3  # it comes last, but only because it waited for rank 2
+    statistics = trace.arrival_statistics(everybody)
+    assert (
+        statistics.ranks.iloc[0]["rank"] == 3
+    )  # it comes last, but only because it waited for rank 2
     for one in (trace.findings()[0], trace.derive("conclusions", everybody)[0]):
         assert (one.cause, one.ranks) == ("rank", (2,))
 
@@ -323,17 +334,17 @@ def test_few_instances_and_ranks(tmp_path: Path, count: int, ranks: int) -> None
     late = np.zeros((count, ranks))
     late[:, -1] = 3
     trace = one_site(tmp_path, Synthetic(ranks), late)
-    causes = trace.causes(0)
+    statistics = trace.arrival_statistics(0)
     instances = count if ranks > 1 else 0  # calls of one rank are no instances
-    assert causes.complete_instances == instances and len(trace.phases(0)) == min(instances, 1)
+    assert statistics.complete_instances == instances and len(trace.phases(0)) == min(instances, 1)
     expected = {1: ["long_work"], 2: ["rank"]}.get(count, [])
     assert [one.cause for one in trace.findings()] == expected
     for one in trace.findings():
         assert "nan" not in sentences.finding_text(trace, one)
-    assert "nan" not in " ".join(phrases.cause_sentences(causes))
+    assert "nan" not in " ".join(phrases.arrival_sentences(statistics))
 
 
-def test_a_summary_has_no_causes(tmp_path: Path) -> None:
+def test_a_summary_has_no_arrival_statistics(tmp_path: Path) -> None:
     synthetic = Synthetic(2)
     synthetic.meta["record"] = "summary"
     for rank in range(2):
@@ -343,7 +354,7 @@ def test_a_summary_has_no_causes(tmp_path: Path) -> None:
     trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     assert trace.hot == [] and trace.findings() == []
     with pytest.raises(mpiprof.errors.TraceError, match="summary"):
-        trace.causes(0)
+        trace.arrival_statistics(0)
 
 
 def test_gains_from_elsewhere_are_findings(tmp_path: Path) -> None:
