@@ -11,7 +11,6 @@ import pandas as pd
 
 from mpiprof.account.division import Division, divide_time
 from mpiprof.reports.overview import callsite_rows
-from mpiprof.reports.rank_locations import describe_location
 from mpiprof.reports.site_labels import places
 from mpiprof.trace.sites import label_site
 from mpiprof.trace.types import Int
@@ -40,26 +39,6 @@ def _summary_totals(data: TraceData) -> pd.DataFrame:
     table = data.trace.summary.rename(columns={"calls": "instances", "total_ns": "elapsed_ns"})
     table = table[["callsite", "operation", "rank", "instances", "elapsed_ns"]]
     return table.assign(**dict.fromkeys(SUM_COLUMNS[1:], 0))
-
-
-def totals_by_rank(data: TraceData, state: PageState) -> pd.DataFrame:
-    """Return one row per passing rank, without messages in SUM_COLUMNS.
-
-    rank, where (host, processors), SUM_COLUMNS, point_to_point_ns, message_wait_ns (its wait for
-    messages) and message_caused_ns (wait of others for its messages).
-    """
-    ranks = data.filtered_ranks(state)
-    sums = filtered_totals(data, state).groupby("rank")[SUM_COLUMNS].sum()
-    table = sums.reindex(ranks, fill_value=0).reset_index(names="rank")
-    between = data.derive("point_to_point")
-    # `point_to_point` ends with the last collective, and older traces have no message sums.
-    in_messages = message_tables.time_by_rank(data)
-    table["point_to_point_ns"] = np.maximum(between, in_messages)[ranks]
-    messages = message_tables.filtered_messages(data, state)
-    for name, by in (("message_wait_ns", "rank"), ("message_caused_ns", "awaited")):
-        table[name] = messages.sum_waits(by).reindex(ranks, fill_value=0).to_numpy(np.int64)
-    table["where"] = [describe_location(data.trace, rank) for rank in ranks.tolist()]
-    return table
 
 
 def divide_filtered_time(data: TraceData, state: PageState) -> Division:

@@ -12,7 +12,6 @@ from mpiprof.metrics.message_callsite_sums import KEYS, MessageCallsiteSums, fin
 from mpiprof.metrics.message_callsites import make_message_table, make_pair_table
 from mpiprof.metrics.pair_matrix import MAX_ROWS, PairMatrix, make_pair_matrix
 from mpiprof.reports.site_labels import places
-from mpiprof.trace.types import Int
 
 from .trace_data import TraceData
 from .url_state import PageState
@@ -42,13 +41,6 @@ class MessageRows:
     def sum_waits(self, by: str) -> pd.Series[Any]:
         """Return the wait by "rank" (that waits) or by "awaited" rank."""
         return self.waits.groupby(by)["wait_ns"].sum()
-
-
-def time_by_rank(data: TraceData) -> Int:
-    """Return the time of each rank in calls on messages, in ns."""
-    sums = data.derive("message_sums").groupby("rank")["total_ns"].sum()
-    times: Int = sums.reindex(range(data.trace.ranks), fill_value=0).to_numpy(np.int64)
-    return times
 
 
 def filtered_messages(data: TraceData, state: PageState) -> MessageRows:

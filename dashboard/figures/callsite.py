@@ -37,7 +37,6 @@ COLOUR_STEPS = 6
 MAX_TICKS = 8  # of instances
 MAX_FINE_DECADES = 2  # of an axis with ticks at 1, 2 and 5
 BALANCED = 1.0  # ω/T below which an instance is balanced
-CURSOR_SHAPES = 2  # the first shapes of the figure mark the chosen instance
 
 
 @dataclass(frozen=True)

@@ -46,14 +46,6 @@ class StackTree:
     ranks: Int
     in_library: Bool
 
-    def get_path(self, node: int) -> list[int]:
-        """Return the nodes from below the root to a node."""
-        path: list[int] = []
-        while node > 0:
-            path.append(node)
-            node = int(self.parents[node])
-        return path[::-1]
-
     def find_excess(self) -> int:
         """Return the innermost node that has most of the first group's excess over the second.
 

@@ -70,11 +70,6 @@ class RunSummary:
     is_trace: bool = True
 
     @property
-    def lost_s(self) -> float:
-        """Mean waiting of a rank."""
-        return self.lost * self.run_s
-
-    @property
     def date(self) -> str:
         """Date and time of the start for people, in UTC."""
         return self.started.replace("T", " ")[:16]

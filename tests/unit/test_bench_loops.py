@@ -161,7 +161,7 @@ def test_the_final_choice_is_that_of_the_longest_key() -> None:
 def test_the_selector_s_records_are_found_by_time_rank_and_operation() -> None:
     begins = np.array([[[10, 10], [26, 26]], [[18, 18], [36, 36]]])  # alternating after one lap
     both = Loop({}, (case(AUTO), case("native")), 2, alternating=1)
-    one = LoopTimes(both, begins, begins, begins + 6, span_ns=(10, 42))
+    one = LoopTimes(both, begins, begins, begins + 6)
     events = pd.DataFrame(
         {
             "rank": [0, 0, 0, 0, 1, 0, 0],

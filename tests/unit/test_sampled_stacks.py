@@ -40,12 +40,19 @@ def late_trace() -> Synthetic:
     return lateness(np.full((12, 4), 30 * MS) * (np.arange(4) == 2))
 
 
+def name_path(tree: StackTree, node: int) -> str:
+    """Return the functions from below the root to a node."""
+    names: list[str] = []
+    while node > 0:
+        names.append(tree.functions[node][1])
+        node = int(tree.parents[node])
+    return " ".join(names[::-1])
+
+
 def times(tree: StackTree) -> dict[str, list[float]]:
     """Return the total times in ms of the groups, by the functions from the root to a node."""
     return {
-        " ".join(tree.functions[at][1] for at in tree.get_path(node)): (
-            (tree.total_ns[node] / MS).tolist()
-        )
+        name_path(tree, node): (tree.total_ns[node] / MS).tolist()
         for node in range(len(tree.functions))
     }
 

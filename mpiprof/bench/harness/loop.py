@@ -77,7 +77,6 @@ class LoopTimes:
     begins: Int  # of the computation before each call
     arrivals: Int  # of each call
     exits: Int
-    span_ns: tuple[int, int] = (0, 0)  # of the whole loop
     # Share of the computation's time in which a rank had its processor; NaN without computation.
     processor_share: float = math.nan
     log_lines: tuple[str, ...] = ()  # the selector's log of the loop (selection.jsonl)
@@ -194,7 +193,6 @@ def run(
     ranks.clock.synchronise()
     before = len(notes()) if ranks.rank == 0 else 0
     agree_start(ranks, 0)
-    began = ranks.clock.now_ns()
     for i, laps in loop.running_order():
         rule = loop.cases[i].recorder_rule()
         ranks.choose(AGAIN.format(rule) if rule in SELECTORS and laps.start else rule)
@@ -202,7 +200,6 @@ def run(
             own_times[:, i, lap] = _run_instance(ranks, work, loop, call, lap)
             step()
     ranks.choose("")
-    ended = ranks.clock.now_ns()
     for case in loop.cases:
         check(case, call)
     spent = gather_times(ranks, work.spent_ns)
@@ -213,7 +210,7 @@ def run(
     begins, arrivals, exits = np.moveaxis(every, 0, -1)
     log_lines = tuple(notes()[before:].splitlines())
     share = computing / whole if whole else math.nan
-    return LoopTimes(loop, begins, arrivals, exits, (began, ended), share, log_lines)
+    return LoopTimes(loop, begins, arrivals, exits, share, log_lines)
 
 
 def _run_instance(
