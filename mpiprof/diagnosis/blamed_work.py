@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -11,11 +12,30 @@ from mpiprof.account.delay_costs import Delays
 from mpiprof.diagnosis.delay_matrix import group_medians
 from mpiprof.diagnosis.evidence import HabitEvidence
 from mpiprof.diagnosis.finding import Finding, names_late_ranks
+from mpiprof.metrics.analysis_memory import fits_in_memory
+from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float
 
+MAX_BLAMED = 1 << 18  # intervals of work in a window, the costliest ones, that are blamed
 MIN_LATE_SHARE = 0.25  # of the usual delay of a finding, from which work is marked
 COLUMNS = {**{"finding": "i8", "rank": "i8", "begin_ns": "i8", "end_ns": "i8"}, "cost_ns": "f8"}
+
+
+def make_blamed_work(trace: Trace) -> pd.DataFrame:
+    """Return the work that the findings of a run blame, as find_blamed_work does."""
+    findings: list[Finding] = trace.derive("findings")
+    if trace.record == "summary" or fits_in_memory(trace):
+        return find_blamed_work(trace, findings)
+    tables = trace.derive("in_windows")(partial(_blame_window, findings=findings))
+    work: pd.DataFrame = pd.concat(tables).sort_values("begin_ns", kind="stable", ignore_index=True)
+    return work
+
+
+def _blame_window(window: TraceWindow, findings: Sequence[Finding]) -> pd.DataFrame:
+    """Return the costliest work in a window that the findings of a run blame."""
+    blamed = find_blamed_work(window, findings)
+    return blamed if len(blamed) <= MAX_BLAMED else blamed.nlargest(MAX_BLAMED, "cost_ns")
 
 
 def find_blamed_work(trace: Trace, findings: Sequence[Finding]) -> pd.DataFrame:

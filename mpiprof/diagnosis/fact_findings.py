@@ -48,7 +48,10 @@ def join_findings(
     if facts:
         founded = [one for one in founded if _saves_time(trace, one, [*facts, *founded])]
     kept: list[Finding] = []
-    for finding in sorted([*facts, *founded], key=lambda one: (not one.is_first, _weigh(one))):
+    order = sorted(
+        [*facts, *founded], key=lambda one: (not one.is_first, -one.saved_ns * one.weight)
+    )
+    for finding in order:
         if finding.removal is None or not _repeats(trace, finding, kept):
             kept.append(finding)
     return [
@@ -132,10 +135,6 @@ def _saves_time(trace: Trace, habit: Finding, findings: Sequence[Finding]) -> bo
     saved_ns = whole.run_ns - rest.run_ns
     waiting_ns = max(alone.waiting_ns, whole.waiting_ns - rest.waiting_ns)
     return saved_ns >= least_ns or waiting_ns >= MIN_CLAIMED_SAVING * habit.cost_ns
-
-
-def _weigh(finding: Finding) -> float:
-    return -finding.saved_ns * finding.weight
 
 
 def _repeats(trace: Trace, finding: Finding, kept: Sequence[Finding]) -> bool:

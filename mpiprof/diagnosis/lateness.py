@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
@@ -41,7 +41,7 @@ class LatenessSamples:
         stretch = np.empty(len(starts), np.int64)
         stretch[np.argsort(starts, kind="stable")] = number_stretches(len(starts))
         self.stretches = int(stretch.max(initial=0)) + 1
-        self.ranks = _union_of_ranks(parts)
+        self.ranks = np.unique(_concatenate([part.ranks for part in parts]))
         self.groups = len({part.ranks.tobytes() for part in parts})
         begins = phases["begin_ns"].to_numpy(np.int64)[1:]
         if (len(begins) + 1) * len(self.ranks) > MAX_EFFECTS:
@@ -275,11 +275,6 @@ def _origin_shares(sums: Float) -> Float:
 def _mean_of_sums(sums: Float) -> Float:
     count, total = sums.reshape(2, -1)
     return np.asarray(total / np.maximum(count, 1))
-
-
-def _union_of_ranks(parts: Sequence[SamplePart]) -> Int:
-    """Return the world ranks that take part in any of some instances, ascending."""
-    return np.unique(_concatenate([part.ranks for part in parts]))
 
 
 def _concatenate(parts: list[Int]) -> Int:

@@ -18,6 +18,7 @@ from mpiprof.causes.barrier import find_saving_without
 from mpiprof.causes.search import find_causes
 from mpiprof.causes.segments import make_calls_without_waits
 from mpiprof.diagnosis.arrival_statistics import compute_arrival_statistics
+from mpiprof.diagnosis.blamed_work import make_blamed_work
 from mpiprof.diagnosis.delay_callsites import make_rank_waits
 from mpiprof.diagnosis.findings import find_conclusions, find_findings
 from mpiprof.diagnosis.phases import find_phases
@@ -27,10 +28,10 @@ from mpiprof.diagnosis.window_delays import (
     WindowDelays,
     find_window_delays,
     join_window_waits,
-    make_run_blamed_work,
     make_run_delay_table,
+    map_windows,
+    open_windows,
 )
-from mpiprof.diagnosis.window_map import list_windows, map_windows, open_windows
 from mpiprof.diagnosis.work_groups import make_work_groups
 from mpiprof.metrics import interval_table, message_tables, summary_tables, tables
 from mpiprof.metrics.aggregate import aggregate, find_disagreements
@@ -50,6 +51,7 @@ from mpiprof.metrics.message_waits import (
 from mpiprof.metrics.rank_totals import make_rank_totals, point_to_point_time, unrecorded_time
 from mpiprof.metrics.recorded_calls import make_recorded_calls
 from mpiprof.metrics.run_times import make_run_times
+from mpiprof.metrics.run_windows import divide_run
 from mpiprof.metrics.wait_matrix import compute_wait_matrix
 from mpiprof.trace.trace import Trace
 
@@ -73,7 +75,7 @@ def _find_window_opener(trace: Trace) -> Callable[[], Iterator[Trace]]:
 DERIVED: dict[str, Callable[..., Any]] = {
     "aggregate": aggregate,
     "arrival_statistics": compute_arrival_statistics,
-    "blamed_work": make_run_blamed_work,
+    "blamed_work": make_blamed_work,
     "callsites": make_callsites,
     "call_sums": message_tables.make_call_sums,
     "calls_without_waits": make_calls_without_waits,
@@ -119,7 +121,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "recorded_calls": make_recorded_calls,
     "replay": make_replay,
     "run_times": make_run_times,
-    "run_windows": list_windows,
+    "run_windows": divide_run,
     "samples": take_samples,
     "selection": summary_tables.make_selector_tables,
     "saving_without": find_saving_without,

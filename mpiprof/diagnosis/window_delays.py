@@ -1,4 +1,4 @@
-"""Delays of a run that does not fit in memory, from one window of it after the other.
+"""Windows of a run that does not fit in memory: functions of each window, and its delays.
 
 The windows are independent (metrics/run_windows.py), so sums over them are those of the run, and
 the workers of a data set can analyse them.
@@ -6,25 +6,90 @@ the workers of a data set can analyse them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import Any, TypeAlias, TypeVar
 
 import pandas as pd
 
 from mpiprof.account.delay_costs import DELAY_SUMS, make_delay_table
-from mpiprof.diagnosis.blamed_work import find_blamed_work
 from mpiprof.diagnosis.chosen_waits import choose_window_waits
 from mpiprof.diagnosis.delay_summary import WindowSummary, summarise_waits
-from mpiprof.diagnosis.finding import Finding
-from mpiprof.diagnosis.window_map import Derived, map_windows
+from mpiprof.interface.progress import show_progress
 from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.instance_rows import CallsiteKey
+from mpiprof.metrics.library_algorithms import name_shapes
 from mpiprof.metrics.message_callsite_sums import find_located_waits, sum_located_waits
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
 
-MAX_BLAMED = 1 << 18  # intervals of work in a window, the costliest ones, that are blamed
+Result = TypeVar("Result")
+Derived: TypeAlias = Mapping[str, Callable[..., Any]]
+Item: TypeAlias = tuple[int, int]  # begin and end of a window
+Sums: TypeAlias = tuple[Any, dict[CallsiteKey, int]]  # of the calls in the run, by call site
+
+
+def map_windows(
+    trace: Trace, derived: Derived, function: Callable[[TraceWindow], Result]
+) -> list[Result]:
+    """Return the results of a function for the windows of a run.
+
+    derived: functions of the tables of a trace.
+    """
+    items: list[Item] = trace.derive("run_windows")
+    shown = 0 if trace.workers is not None else len(items)  # workers show their own progress
+    with show_progress("analysing the run", shown) as advance:
+        return list(_map_items(trace, derived, function, items, advance))
+
+
+def open_windows(trace: Trace, derived: Derived) -> Iterator[Trace]:
+    """Yield a trace that fits in memory, or else each window of the run."""
+    if fits_in_memory(trace):
+        yield trace
+        return
+    for begin_ns, end_ns in trace.derive("run_windows"):
+        yield TraceWindow(trace, begin_ns, end_ns, derived)
+
+
+def _map_items(
+    trace: Trace,
+    derived: Derived,
+    function: Callable[[TraceWindow], Result],
+    items: Sequence[Item],
+    advance: Callable[[int], None],
+) -> Iterator[Result]:
+    """Yield the results of a function for windows."""
+    # The sums of a sample tell how much of each window is recorded, so each window has its own.
+    sums: Sums | None = trace.aggregate if trace.sampling_interval == 1 else None
+    results: Iterator[Result]
+    if trace.workers is not None:
+        path, machine = str(trace.path.resolve()), trace.given_machine
+        apply = functools.partial(_apply_on_worker, path, machine, derived, function, sums)
+        results = trace.workers.map(apply, items)
+    else:
+        results = (function(_open_window(trace, derived, sums, item)) for item in items)
+    for result in results:
+        advance(1)
+        yield result
+
+
+def _apply_on_worker(
+    path: str,
+    machine: Any,
+    derived: Derived,
+    function: Callable[[TraceWindow], Result],
+    sums: Sums | None,
+    item: Item,
+) -> Result:
+    trace = Trace(path, {"shapes": name_shapes})
+    trace.given_machine = machine
+    return function(_open_window(trace, derived, sums, item))
+
+
+def _open_window(trace: Trace, derived: Derived, sums: Sums | None, item: Item) -> TraceWindow:
+    of_run: dict[str, Any] = {} if sums is None else {"aggregate": lambda _: sums}
+    return TraceWindow(trace, *item, {**derived, **of_run})
 
 
 @dataclass(frozen=True)
@@ -38,7 +103,9 @@ class WindowDelays:
 
 def find_window_delays(trace: Trace, derived: Derived) -> list[WindowDelays]:
     """Return the delays of each window of a run; derived: functions of the tables of a trace."""
-    return map_windows(trace, derived, partial(_analyse_window, numbers=trace.aggregate[1]))
+    return map_windows(
+        trace, derived, functools.partial(_analyse_window, numbers=trace.aggregate[1])
+    )
 
 
 def _analyse_window(window: TraceWindow, numbers: dict[CallsiteKey, int]) -> WindowDelays:
@@ -58,23 +125,7 @@ def make_run_delay_table(trace: Trace) -> pd.DataFrame:
     return table.sort_values("cost_ns", ascending=False, kind="stable", ignore_index=True)
 
 
-def make_run_blamed_work(trace: Trace) -> pd.DataFrame:
-    """Return the work that the findings of a run blame, as blamed_work.find_blamed_work does."""
-    findings: list[Finding] = trace.derive("findings")
-    if trace.record == "summary" or fits_in_memory(trace):
-        return find_blamed_work(trace, findings)
-    tables = trace.derive("in_windows")(partial(_blame_work, findings=findings))
-    work: pd.DataFrame = pd.concat(tables).sort_values("begin_ns", kind="stable", ignore_index=True)
-    return work
-
-
 def join_window_waits(trace: Trace) -> pd.DataFrame:
     """Return the sums of the waits for messages in each window, one table after the other."""
     windows: list[WindowDelays] = trace.derive("window_delays")
     return pd.concat([of.waits for of in windows], ignore_index=True)
-
-
-def _blame_work(window: TraceWindow, findings: Sequence[Finding]) -> pd.DataFrame:
-    """Return the costliest work in a window that the findings of a run blame."""
-    blamed = find_blamed_work(window, findings)
-    return blamed if len(blamed) <= MAX_BLAMED else blamed.nlargest(MAX_BLAMED, "cost_ns")

@@ -10,12 +10,11 @@ import pandas as pd
 
 from mpiprof.causes.oversubscription import Oversubscription
 from mpiprof.causes.single_event import SingleEvent
-from mpiprof.diagnosis.call_free_stretch import find_call_free_stretch
 from mpiprof.diagnosis.delay_reasons import PROCESSOR_REASONS
 from mpiprof.diagnosis.evidence import RestEvidence
 from mpiprof.diagnosis.finding import MIN_CERTAINTY, NEGLIGIBLE_SHARE, Finding
 from mpiprof.diagnosis.tuning_refusal import is_tunable
-from mpiprof.diagnosis.verdict import Verdict
+from mpiprof.diagnosis.verdict import Verdict, find_call_free_stretch
 from mpiprof.interface.format_units import format_share, format_time, lower_first
 from mpiprof.metrics.message_callsite_sums import find_located_waits
 from mpiprof.metrics.run_times import lacks_complete_instances

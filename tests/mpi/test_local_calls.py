@@ -12,7 +12,7 @@ from support.mpis import Mpi
 
 import mpiprof
 from mpiprof.core.generator.collectives import functions
-from mpiprof.diagnosis.call_free_stretch import find_call_free_stretch
+from mpiprof.diagnosis.verdict import find_call_free_stretch
 from mpiprof.operations import LOCAL_OPERATIONS, call_class, function_name
 from mpiprof.reports.local_table import local_section
 

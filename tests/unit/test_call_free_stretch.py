@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import mpiprof
-from mpiprof.diagnosis.call_free_stretch import find_call_free_stretch
-from mpiprof.diagnosis.verdict import make_verdict
+from mpiprof.diagnosis.verdict import find_call_free_stretch, make_verdict
 from mpiprof.reports.conclusion import verdict_lines
 from mpiprof.testing.program import Program
 from mpiprof.trace import Trace

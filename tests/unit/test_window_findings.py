@@ -13,8 +13,9 @@ from support.small_chunks import write_small_chunks
 from support.spec_files import find_spec
 
 import mpiprof
-from mpiprof.diagnosis import delay_findings, window_map
+from mpiprof.diagnosis import delay_findings
 from mpiprof.diagnosis.finding import Finding
+from mpiprof.diagnosis.lazy_tables import DERIVED
 from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.metrics import analysis_memory, run_windows
 from mpiprof.reports import conclusion
@@ -116,7 +117,7 @@ def test_an_onset_beside_the_begin_of_a_window_is_exact(
     meetings = np.sort(whole.instances["last_arrival_ns"].to_numpy(np.int64))
     cut_ns = int(meetings[39])  # step 40 begins
     cuts = [(START_NS, cut_ns), (cut_ns, END_NS)]
-    monkeypatch.setattr(window_map, "divide_run", lambda _: cuts)
+    monkeypatch.setitem(DERIVED, "run_windows", lambda _: cuts)
     found = open_windows(whole.path, monkeypatch).findings()[0]
     assert (found.cause, found.ranks, found.first_instance) == ("rank", (3,), onset)
     assert found.habit.spans == ((onset, STEPS - 1),)
