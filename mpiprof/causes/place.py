@@ -10,7 +10,6 @@ from mpiprof.account.work_intervals import INSIDE, NOWHERE, UNRECORDED
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, base_operation
 from mpiprof.trace.sites import describe_sites, format_site, locate_label
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Float
 
 Call = Mapping[str, Any]
 Pair: TypeAlias = tuple[int, int]  # of sites (account/work_intervals.py)
@@ -39,12 +38,12 @@ class Place:
         return f"between {before} and {after}"
 
 
-def add_up(windows: Sequence[Mapping[Pair, Float]]) -> dict[Pair, Float]:
-    """Return the sums of values by place over the windows of a run."""
-    sums: dict[Pair, Float] = {}
+def add_up(windows: Sequence[Mapping[Any, Any]]) -> dict[Any, Any]:
+    """Return the sums of values by place over the windows of a run, in order of the first ones."""
+    sums: dict[Any, Any] = {}
     for window in windows:
-        for pair, values in window.items():
-            sums[pair] = sums.get(pair, 0.0) + values
+        for place, values in window.items():
+            sums[place] = sums[place] + values if place in sums else values
     return sums
 
 

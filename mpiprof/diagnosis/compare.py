@@ -23,6 +23,7 @@ from mpiprof.diagnosis.run_variation import (
     RunSite,
     compare_run_means,
     compare_runs,
+    find_significant,
     mean_arrivals,
     own_times,
 )
@@ -74,9 +75,9 @@ def compare(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> pd.DataFrame:
             tests = _test_metrics(first, other, callsite, other_callsite)
             rows.append({"other": number, "matched": how, **row, **tests})
     frame = pd.DataFrame(rows, columns=list(COLUMNS))
-    frame["significant"] = _holm_significant(
-        frame[[f"{name}_p" for name in MEAN_COLUMNS]].to_numpy(np.float64)
-    )
+    p = frame[[f"{name}_p" for name in MEAN_COLUMNS]].to_numpy(np.float64)
+    significant: Any = find_significant(p, SIGNIFICANCE_LEVEL).any(1)
+    frame["significant"] = significant
     change = (frame["other_total_elapsed_ns"] - frame["total_elapsed_ns"]).abs()
     order = np.lexsort((-change.to_numpy(np.float64), frame["other"].to_numpy(np.int64)))
     return frame.iloc[order].reset_index(drop=True)
@@ -167,17 +168,18 @@ def _number_keys(table: pd.DataFrame) -> dict[tuple[Any, ...], int]:
     callsites: dict[tuple[Any, ...], int] = {}
     occurrences: Counter[tuple[Any, ...]] = Counter()
     for row in table[["callsite", "operation", "sites", "started"]].to_dict("records"):
-        sites = tuple(sorted(_site_key(site) for site in row["sites"]))
+        sites = tuple(sorted(identify_site(site) for site in row["sites"]))
         key: tuple[Any, ...] = (row["operation"], row["started"], sites)
         callsites[(*key, occurrences[key])] = int(row["callsite"])
         occurrences[key] += 1
     return callsites
 
 
-def _site_key(site: Mapping[str, Any]) -> tuple[str, str, int]:
-    name = PurePath(str(site["file"])).name if site["file"] else ""
-    function = f"{site['function'] or ''} {site.get('method', '')}".strip()
-    return name, function, int(site["line"] or 0)
+def identify_site(site: Mapping[str, Any]) -> tuple[str, str, int]:
+    """Return the file name, function and line of a call site, "" or 0 if unknown."""
+    name = PurePath(str(site["file"])).name if site.get("file") else ""
+    function = f"{site.get('function') or ''} {site.get('method') or ''}".strip()
+    return name, function, int(site.get("line") or 0)
 
 
 def _group_loosely(
@@ -269,15 +271,3 @@ def _test_metric(
         return UNTESTED
     enough = min(len(of.stretches[name]) for of in (site, other_site)) >= MIN_STRETCHES
     return compare_runs(site, other_site, name) if enough else UNTESTED
-
-
-def _holm_significant(p: Float) -> Any:
-    """Return the rows that are significant at SIGNIFICANCE_LEVEL for the whole table."""
-    order = np.argsort(p, axis=None)
-    tests = int((~np.isnan(p)).sum())
-    limits = SIGNIFICANCE_LEVEL / (tests - np.arange(tests))
-    passed = np.flatnonzero(p.reshape(-1)[order[:tests]] > limits)
-    count = int(passed[0]) if len(passed) else tests
-    significant = np.zeros(p.size, np.bool_)
-    significant[order[:count]] = True
-    return significant.reshape(p.shape).any(1) if len(p) else np.zeros(0, np.bool_)

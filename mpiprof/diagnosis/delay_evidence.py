@@ -14,10 +14,8 @@ import numpy as np
 from mpiprof.account.work_intervals import INSIDE
 from mpiprof.causes.habits.habit import Habit
 from mpiprof.causes.habits.significance import MIN_OTHERS
-from mpiprof.causes.place import find_place
+from mpiprof.causes.place import add_up, find_place
 from mpiprof.causes.removal import Removal, Saving, replay_without
-from mpiprof.diagnosis.chosen_waits import ChosenWaits
-from mpiprof.diagnosis.delay_callsites import Callsite, CallsiteWaits
 from mpiprof.diagnosis.delay_matrix import MIN_REPETITION_SHARE, Cells, DelayMatrix
 from mpiprof.diagnosis.delay_reasons import (
     BLOCKED,
@@ -26,8 +24,8 @@ from mpiprof.diagnosis.delay_reasons import (
     find_largest_reason,
     join_reasons,
 )
-from mpiprof.diagnosis.delay_summary import add_items
 from mpiprof.diagnosis.evidence import FoundReason, WorkLocation
+from mpiprof.diagnosis.explained_waits import Callsite, CallsiteWaits, ChosenWaits
 from mpiprof.diagnosis.habit_details import FoundHabit, sum_gains
 from mpiprof.diagnosis.sampled_code import find_sampled_code
 from mpiprof.metrics.message_waits import UNKNOWN
@@ -253,7 +251,7 @@ def _find_reasons(waits: ChosenWaits, chosen: Bool) -> tuple[Pair, DelayReasons]
 
 def find_reason(found: Sequence[WorkEvidence]) -> FoundReason | None:
     """Return the reason of a delay in its costliest place; None without counters."""
-    pair_ns = add_items([of.pair_ns for of in found])
+    pair_ns = add_up([of.pair_ns for of in found])
     main = max(pair_ns, key=lambda pair: pair_ns[pair], default=None)
     parts = [of.reason[1] for of in found if of.reason is not None and of.reason[0] == main]
     if not parts:
@@ -273,8 +271,8 @@ def is_blocked(found: Sequence[WorkEvidence]) -> bool:
 
 def list_locations(trace: Trace, found: Sequence[WorkEvidence]) -> Iterator[WorkLocation]:
     """Yield the pairs of call sites with most of the cost of a habit, the costliest first."""
-    pair_ns = add_items([of.pair_ns for of in found])
-    rank_ns = add_items([of.rank_ns for of in found])
+    pair_ns = add_up([of.pair_ns for of in found])
+    rank_ns = add_up([of.rank_ns for of in found])
     whole = max(sum(pair_ns.values()), 1.0)
     for pair in sorted(rank_ns, key=lambda pair: -pair_ns[pair])[:MAX_LOCATIONS]:
         rank = int(rank_ns[pair].argmax())

@@ -26,13 +26,6 @@ from mpiprof.causes.habits.varying_delay import add_variation
 from mpiprof.causes.place import describe_call, find_place
 from mpiprof.causes.repeated_stops import RepeatedStops
 from mpiprof.causes.single_event import SingleEvent
-from mpiprof.diagnosis.chosen_waits import ChosenWaits, choose_waits, choose_window_waits
-from mpiprof.diagnosis.delay_callsites import (
-    choose_callsites,
-    count_most_calls,
-    find_main_callsite,
-    list_sites,
-)
 from mpiprof.diagnosis.delay_evidence import (
     WindowEvidence,
     WorkEvidence,
@@ -51,6 +44,15 @@ from mpiprof.diagnosis.delay_summary import (
     summarise_waits,
 )
 from mpiprof.diagnosis.evidence import RestEvidence
+from mpiprof.diagnosis.explained_waits import (
+    ChosenWaits,
+    choose_callsites,
+    choose_waits,
+    choose_window_waits,
+    count_most_calls,
+    find_main_callsite,
+    list_sites,
+)
 from mpiprof.diagnosis.fact_findings import MIN_REST_SHARE, join_findings
 from mpiprof.diagnosis.finding import Finding, make_finding
 from mpiprof.diagnosis.habit_details import FoundHabit, join_matrices, sum_gains

@@ -16,7 +16,7 @@ import numpy as np
 
 from mpiprof.account.delay_graph import Intervals
 from mpiprof.causes.habits.work_matrix import MAX_ARRIVALS, MAX_INSTANCES, WorkMatrix
-from mpiprof.diagnosis.chosen_waits import ChosenWaits
+from mpiprof.diagnosis.explained_waits import ChosenWaits
 from mpiprof.metrics.group_order import find_upper_medians
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Float, Int

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from mpiprof.account.work_intervals import Pairs
-from mpiprof.diagnosis.chosen_waits import ChosenWaits
-from mpiprof.diagnosis.delay_callsites import Callsite, CallsiteWaits
+from mpiprof.causes.place import add_up
+from mpiprof.diagnosis.explained_waits import Callsite, CallsiteWaits, ChosenWaits
 from mpiprof.diagnosis.run_steps import Steps, StepSums, join_steps, sum_steps
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float
@@ -95,21 +94,12 @@ def join_summaries(
     joined = DelaySummary(
         sum(of.interval_ns for of in sums),
         sum(of.rest_ns for of in sums),
-        add_items([of.pair_ns for of in sums]),
-        add_items([of.pair_counts for of in sums]),
-        add_items([of.at_ns for of in sums]),
+        add_up([of.pair_ns for of in sums]),
+        add_up([of.pair_counts for of in sums]),
+        add_up([of.at_ns for of in sums]),
         np.sum([of.meeting_ns for of in sums], 0),
         np.sum([of.rank_ns for of in sums], 0),
         sum(of.meetings for of in sums),
         any(of.has_message_time for of in sums),
     )
     return joined, join_steps(trace, [of.steps for of in parts])
-
-
-def add_items(parts: Sequence[dict[Any, Any]]) -> dict[Any, Any]:
-    """Return the sums of the values of each key, in order of the first part with the key."""
-    total: dict[Any, Any] = {}
-    for part in parts:
-        for key, value in part.items():
-            total[key] = total[key] + value if key in total else value
-    return total

@@ -14,10 +14,14 @@ from mpiprof.causes.cause import FoundCause
 from mpiprof.causes.oversubscription import Oversubscription
 from mpiprof.causes.removal import Removal, find_saving, find_shared_ns, join_removals
 from mpiprof.causes.single_event import SingleEvent
-from mpiprof.diagnosis.chosen_waits import choose_waits
-from mpiprof.diagnosis.delay_callsites import CallsiteWaits, choose_callsites, list_sites
 from mpiprof.diagnosis.delay_reasons import PREEMPTED
 from mpiprof.diagnosis.evidence import Evidence, WorkLocation
+from mpiprof.diagnosis.explained_waits import (
+    CallsiteWaits,
+    choose_callsites,
+    choose_waits,
+    list_sites,
+)
 from mpiprof.diagnosis.finding import Finding, WaitSite, make_finding
 from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.trace.trace import Trace

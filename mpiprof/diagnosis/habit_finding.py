@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from mpiprof.causes.habits.habit import count_late_instances, find_spans
 from mpiprof.causes.habits.work_matrix import find_host
 from mpiprof.causes.removal import join_removals
-from mpiprof.diagnosis.delay_callsites import find_main_callsite
 from mpiprof.diagnosis.delay_evidence import WindowEvidence, find_reason, list_locations
 from mpiprof.diagnosis.evidence import HabitEvidence
+from mpiprof.diagnosis.explained_waits import find_main_callsite
 from mpiprof.diagnosis.finding import MAX_CERTAINTY, Finding, WaitSite, make_finding
 from mpiprof.diagnosis.habit_details import (
     FoundHabit,

@@ -19,7 +19,7 @@ from mpiprof.causes.search import find_causes
 from mpiprof.causes.segments import make_calls_without_waits
 from mpiprof.diagnosis.arrival_statistics import compute_arrival_statistics
 from mpiprof.diagnosis.blamed_work import make_blamed_work
-from mpiprof.diagnosis.delay_callsites import make_rank_waits
+from mpiprof.diagnosis.explained_waits import make_rank_waits
 from mpiprof.diagnosis.findings import find_conclusions, find_findings
 from mpiprof.diagnosis.phases import find_phases
 from mpiprof.diagnosis.run_steps import find_steps

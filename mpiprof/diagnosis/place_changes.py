@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,8 @@ from mpiprof.account.ledger_stretches import KEYS, STRETCHES, TIMES, WAIT, combi
 from mpiprof.account.ledger_sums import CALLS, WORK
 from mpiprof.account.work_intervals import NOWHERE
 from mpiprof.causes.place import Call, describe_call
-from mpiprof.diagnosis.compare import MIN_STRETCHES
-from mpiprof.diagnosis.run_variation import compare_run_times, mean_variance
+from mpiprof.diagnosis.compare import MIN_STRETCHES, identify_site
+from mpiprof.diagnosis.run_variation import change_variance, compare_run_times, find_significant
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float
 
@@ -88,7 +87,7 @@ def compare_places(before: Sequence[Trace], after: Sequence[Trace]) -> list[Plac
         change, p = _compare_place(str(key[0]), first, other)
         changes.append(change)
         p_values.append(p if abs(change.change_ns) >= MIN_SHARE * run_ns else 1.0)
-    certain = _reject(p_values)
+    certain = find_significant(np.array(p_values), LEVEL).tolist()
     marked = [
         replace(change, is_certain=is_certain)
         for change, is_certain in zip(changes, certain, strict=True)
@@ -134,20 +133,7 @@ def _find_noise(first: _PlaceTimes, other: _PlaceTimes) -> Iterator[tuple[float,
         return
     count = 1 << (few.bit_length() - 1)
     before, after = (combine_stretches(of.times_ns, count) for of in (first, other))
-    ratio = after.sum() / max(before.sum(), 1.0)
-    variance, freedom = min(mean_variance(after - of) for of in (before, ratio * before))
-    yield count**2 * variance, freedom
-
-
-def _reject(p_values: Sequence[float]) -> list[bool]:
-    """Return which differences are significant at LEVEL for all of them together (Holm)."""
-    order = np.argsort(p_values, kind="stable").tolist()
-    rejected = [False] * len(p_values)
-    for position, index in enumerate(order):
-        if not p_values[index] <= LEVEL / (len(order) - position):
-            break
-        rejected[index] = True
-    return rejected
+    yield change_variance(before, after)
 
 
 def _list_places(trace: Trace, numbers: Mapping[Key, int]) -> Iterator[tuple[Key, _PlaceTimes]]:
@@ -206,6 +192,4 @@ def _make_key(call: Call, numbers: Mapping[Key, int]) -> Key:
 
 def _identify(call: Call) -> Key:
     """Return operation, file name, function and line of a call."""
-    function = f"{call.get('function') or ''} {call.get('method') or ''}".strip()
-    name = PurePath(str(call["file"])).name if call.get("file") else ""
-    return call.get("operation"), name, function, int(call.get("line") or 0)
+    return call.get("operation"), *identify_site(call)

@@ -15,7 +15,6 @@ import numpy as np
 from mpiprof.account.delay_graph import Intervals
 from mpiprof.account.work_intervals import INSIDE
 from mpiprof.causes.habits.work_matrix import column_medians
-from mpiprof.diagnosis.chosen_waits import ChosenWaits
 from mpiprof.diagnosis.delay_matrix import (
     MIN_REPETITION_SHARE,
     OUTSIDE,
@@ -25,6 +24,7 @@ from mpiprof.diagnosis.delay_matrix import (
     choose_columns,
     count_most_columns,
 )
+from mpiprof.diagnosis.explained_waits import ChosenWaits
 from mpiprof.metrics.sampling_estimates import callsite_scales
 from mpiprof.trace.time_window import START_NS, TraceWindow
 from mpiprof.trace.trace import Trace

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.diagnosis.compare import MIN_STRETCHES
-from mpiprof.diagnosis.run_variation import STRETCHES, compare_run_times, mean_variance
+from mpiprof.diagnosis.run_variation import STRETCHES, change_variance, compare_run_times
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float
 
@@ -77,10 +77,7 @@ def _find_noise(first: Trace, other: Trace) -> Iterator[tuple[float, float]]:
     count = min(STRETCHES, *(len(series) - 1 for series in busiest))
     if count >= MIN_STRETCHES:
         before, after = (_stretch_lengths(series, count) for series in busiest)
-        ratio = after.sum() / max(before.sum(), 1.0)
-        # A change adds equal time to all stretches, or time in proportion to their lengths.
-        variance, freedom = min(mean_variance(after - of) for of in (before, ratio * before))
-        yield count**2 * variance, freedom
+        yield change_variance(before, after)
 
 
 def _finalize_time(trace: Trace) -> float:

@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.causes.habits.significance import MAD_SCALE, neighbour_correlation, stretch_means
-from mpiprof.trace.types import Float
+from mpiprof.trace.types import Bool, Float
 
 STRETCHES = 32
 LONG_STRETCHES = 8
@@ -170,6 +170,31 @@ def mean_variance(stretches: Float) -> tuple[float, float]:
     if extrapolated > short_error:
         return extrapolated, LONG_STRETCHES - 1.0
     return short_error, count - 1.0
+
+
+def change_variance(before: Float, after: Float) -> tuple[float, float]:
+    """Return the variance of the change between two runs from within them, and its freedom.
+
+    before, after: lengths of equally many stretches. A change adds equal time to all stretches, or
+    time in proportion to their lengths.
+    """
+    ratio = after.sum() / max(before.sum(), 1.0)
+    variance, freedom = min(mean_variance(after - of) for of in (before, ratio * before))
+    return len(before) ** 2 * variance, freedom
+
+
+def find_significant(p: Float, level: float) -> Bool:
+    """Return which tests are significant at a level for all of them together (Holm).
+
+    p: p-values in any shape, NaN without a test.
+    """
+    order = np.argsort(p, axis=None)
+    tests = int((~np.isnan(p)).sum())
+    limits = level / (tests - np.arange(tests))
+    passed = np.flatnonzero(p.reshape(-1)[order[:tests]] > limits)
+    significant = np.zeros(p.size, np.bool_)
+    significant[order[: int(passed[0]) if len(passed) else tests]] = True
+    return significant.reshape(p.shape)
 
 
 def _rank_variance(runs: Sequence[RunSite], metric: str) -> float:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.diagnosis.chosen_waits import ChosenWaits
 from mpiprof.diagnosis.delay_matrix import (
     OUTSIDE,
     Cells,
@@ -20,6 +19,7 @@ from mpiprof.diagnosis.delay_matrix import (
     choose_columns,
     count_most_columns,
 )
+from mpiprof.diagnosis.explained_waits import ChosenWaits
 from mpiprof.diagnosis.run_steps import Steps, number_steps
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int

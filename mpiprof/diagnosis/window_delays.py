@@ -14,8 +14,8 @@ from typing import Any, TypeAlias, TypeVar
 import pandas as pd
 
 from mpiprof.account.delay_costs import DELAY_SUMS, make_delay_table
-from mpiprof.diagnosis.chosen_waits import choose_window_waits
 from mpiprof.diagnosis.delay_summary import WindowSummary, summarise_waits
+from mpiprof.diagnosis.explained_waits import choose_window_waits
 from mpiprof.interface.progress import show_progress
 from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.instance_rows import CallsiteKey

@@ -1,4 +1,4 @@
-"""Call sites of collectives and messages at which ranks wait because of a delay.
+"""Waits that findings explain, and the call sites at which ranks wait because of a delay.
 
 A rank that waits for a late rank arrives late as well, so a delay causes waiting at later call
 sites, too. The waiting at each call site is therefore followed to its causes (delay_graph.py).
@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
 from mpiprof.account.delay_costs import Delays
-from mpiprof.diagnosis.chosen_waits import ChosenWaits
+from mpiprof.account.delay_graph import DelayCosts
 from mpiprof.diagnosis.finding import WaitSite
 from mpiprof.metrics.analysis_memory import fits_in_memory
+from mpiprof.metrics.instance_rows import CallsiteKey
 from mpiprof.metrics.message_callsite_sums import KEYS, locate_waits
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
@@ -27,6 +29,38 @@ MIN_MAIN_SHARE = 0.5  # of the waiting at one call site, from which most of it i
 
 # Number of a call site of collectives, or operation and site_id of one of messages.
 Callsite: TypeAlias = int | tuple[str, int]
+
+
+@dataclass(frozen=True)
+class ChosenWaits:
+    """Waits to explain.
+
+    trace, delays: of the run or the window. weight: of each group of waits. costs: of these waits.
+    callsites: numbers in the run of the call sites of collectives of the window.
+    """
+
+    trace: Trace
+    delays: Delays
+    weight: Float
+    costs: DelayCosts
+    callsites: Int
+
+
+def choose_waits(trace: Trace, callsite: int | None = None) -> ChosenWaits:
+    """Return all waits of a run, or those at one call site of collectives."""
+    delays: Delays = trace.derive("delays_found")
+    weight = delays.counted
+    if callsite is not None:
+        weight = weight * (delays.callsite == callsite)
+    costs = delays.costs if callsite is None else delays.graph.compute_costs(weight)
+    return ChosenWaits(trace, delays, weight, costs, np.arange(len(trace.aggregate[1])))
+
+
+def choose_window_waits(window: Trace, numbers: Mapping[CallsiteKey, int]) -> ChosenWaits:
+    """Return all waits of a window; numbers: of the call sites in the run."""
+    delays: Delays = window.derive("delays_found")
+    callsites = np.array([numbers[key] for key in window.aggregate[1]], np.int64)
+    return ChosenWaits(window, delays, delays.counted, delays.costs, callsites)
 
 
 class CallsiteWaits:
