@@ -55,6 +55,8 @@ class Oversubscription(Cause):
     queue_share: of their time between calls. queue_ratio: the same time over that on a processor.
     """
 
+    name: ClassVar[str] = "oversubscription"
+    repair: ClassVar[str] = "With a processor for each rank"
     icon: ClassVar[str] = "paused"
     waiting_ranks: tuple[int, ...]
     processors: tuple[int, ...]
@@ -69,16 +71,6 @@ class Oversubscription(Cause):
     def is_first(self) -> bool:
         """Return whether the waiting for processors disturbs all other times of the run."""
         return self.queue_ratio >= (MAX_SHARED_RATIO if self.processors else MAX_QUEUE_RATIO)
-
-    @property
-    def name(self) -> str:
-        """Return the name in JSON."""
-        return "oversubscription"
-
-    @property
-    def repair(self) -> str:
-        """Return the begin of the sentence on the saving."""
-        return "With a processor for each rank"
 
     @property
     def title(self) -> str:

@@ -44,15 +44,13 @@ class Polling(Cause):
     function: of MPI. messages: number of the messages that it finds late. delay_ns: of all.
     """
 
+    name: ClassVar[str] = "polling"
+    reason: ClassVar[str] = "pauses of a poll"
+    advice: ClassVar[str] = "Shorten the pause, or wait in a blocking call."
     icon: ClassVar[str] = "paused"
     function: str
     messages: int
     delay_ns: int
-
-    @property
-    def name(self) -> str:
-        """Return the name in JSON."""
-        return "polling"
 
     @property
     def title(self) -> str:
@@ -70,16 +68,6 @@ class Polling(Cause):
         late_messages = f"{format_count(self.messages)} messages {late} after the sending"
         total = format_time(self.delay_ns)
         return f"{polls} the calls, so it finds {late_messages} on average, {total} in all"
-
-    @property
-    def reason(self) -> str:
-        """Return the reason in few words."""
-        return "pauses of a poll"
-
-    @property
-    def advice(self) -> str:
-        """Return what to change."""
-        return "Shorten the pause, or wait in a blocking call."
 
 
 def sum_delays(trace: Trace) -> pd.DataFrame:

@@ -57,17 +57,14 @@ class RepeatedStops(Cause):
     lost_ns: of all stops of the rank that was off the processor longest.
     """
 
+    name: ClassVar[str] = "repeated_stops"
+    reason: ClassVar[str] = "stopped or asleep"
     icon: ClassVar[str] = "paused"
     weight: ClassVar[float] = 0.9
     begin_ns: int
     end_ns: int
     count: int
     lost_ns: int
-
-    @property
-    def name(self) -> str:
-        """Return the name in JSON."""
-        return "repeated_stops"
 
     @property
     def title(self) -> str:
@@ -86,11 +83,6 @@ class RepeatedStops(Cause):
         when = f"mostly from {format_time(self.begin_ns)} to {format_time(self.end_ns)}"
         ranks = format_ranks(self.ranks)
         return f"{ranks} {was}, {length}, {total}, {when} and {self.places[0]}"
-
-    @property
-    def reason(self) -> str:
-        """Return the reason in few words."""
-        return "stopped or asleep"
 
     @property
     def advice(self) -> str:

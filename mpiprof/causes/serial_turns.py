@@ -48,21 +48,15 @@ class SerialTurns(Cause):
     work_ns, count: all of it, and the number of its segments. working_ranks: number of ranks.
     """
 
+    name: ClassVar[str] = "serial_turns"
+    title: ClassVar[str] = "Ranks work one at a time"
+    reason: ClassVar[str] = "serial work"
+    advice: ClassVar[str] = "Divide this work among the ranks, or let them work at the same time."
     icon: ClassVar[str] = "processor"
     weight: ClassVar[float] = 0.1  # causes that name ranks come first if they save a tenth of it
     work_ns: int
     count: int
     working_ranks: int
-
-    @property
-    def name(self) -> str:
-        """Return the name in JSON."""
-        return "serial_turns"
-
-    @property
-    def title(self) -> str:
-        """Return the heading, one short line."""
-        return "Ranks work one at a time"
 
     @property
     def clause(self) -> str:
@@ -72,16 +66,6 @@ class SerialTurns(Cause):
         return (
             f"{self.working_ranks} ranks work one at a time, {each}, {times}, while the others wait"
         )
-
-    @property
-    def reason(self) -> str:
-        """Return the reason in few words."""
-        return "serial work"
-
-    @property
-    def advice(self) -> str:
-        """Return what to change."""
-        return "Divide this work among the ranks, or let them work at the same time."
 
 
 def sum_turns(trace: Trace) -> dict[Pair, Float]:

@@ -44,34 +44,20 @@ MIN_TIME_SHARE = 0.05  # of the time of all ranks
 class Wavefront(Cause):
     """Waiting due to dependences. share: of the waiting in messages and collectives."""
 
+    name: ClassVar[str] = "wavefront"
+    title: ClassVar[str] = "Ranks wait in turn, as in a sweep, a pipeline or a queue"
+    reason: ClassVar[str] = "order of the messages"
+    advice: ClassVar[str] = (
+        "Let the turns overlap: smaller blocks, several sweeps at once, shorter locks."
+    )
     icon: ClassVar[str] = "paused"
     share: float
-
-    @property
-    def name(self) -> str:
-        """Return the name in JSON."""
-        return "wavefront"
-
-    @property
-    def title(self) -> str:
-        """Return the heading, one short line."""
-        return "Ranks wait in turn, as in a sweep, a pipeline or a queue"
 
     @property
     def clause(self) -> str:
         """Return that the dependences cause the waiting."""
         turns = f"ranks wait in turn for each other, mostly in {format_call(self.places[0].before)}"
         return f"{turns}, and would do so if all ranks worked equally long"
-
-    @property
-    def reason(self) -> str:
-        """Return the reason in few words."""
-        return "order of the messages"
-
-    @property
-    def advice(self) -> str:
-        """Return what to change."""
-        return "Let the turns overlap: smaller blocks, several sweeps at once, shorter locks."
 
 
 @dataclass(frozen=True)
