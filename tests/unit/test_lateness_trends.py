@@ -1,4 +1,4 @@
-"""Lateness of one rank that changes over the run: steadily, or from one level to another."""
+"""Random walks have no trend and no phases, and neither has a last rank that varies."""
 
 from __future__ import annotations
 
@@ -9,32 +9,7 @@ import pytest
 from support.late_traces import MS, noise, one_site
 from support.synthetic import Synthetic
 
-from mpiprof.reports import sentences
-
 COUNT = 200
-
-
-@pytest.mark.parametrize(
-    ("first", "last", "printed"),
-    [
-        (0, 10, "The delay grows steadily, from "),
-        (5, 10, "The delay grows steadily, from "),
-        (10, 0, "The delay shrinks steadily, from "),
-    ],
-)
-def test_lateness_that_changes_steadily_has_a_rank(
-    tmp_path: Path, first: float, last: float, printed: str
-) -> None:
-    late = noise(COUNT, 4, 0.1)
-    late[:, 2] += np.linspace(first, last, COUNT)
-    trace = one_site(tmp_path, Synthetic(4), late)
-    (one,) = trace.findings()
-    assert (one.cause, one.ranks) == ("rank", (2,)) and one.certainty > 0.99
-    assert one.habit.grows == pytest.approx([first * MS, last * MS], abs=0.1 * MS)
-    assert one.cost_ns == pytest.approx(COUNT * 3 * (first + last) / 2 * MS, rel=0.05)
-    text = sentences.finding_text(trace, one)
-    assert printed in text and "works up to " in text and "This holds in" not in text
-    assert ("Look for what grows there" in text) == (last > first)
 
 
 @pytest.mark.heavy
@@ -60,24 +35,6 @@ def test_who_wanders_does_not_grow(tmp_path: Path) -> None:
     assert grown <= 1
 
 
-@pytest.mark.parametrize("levels", [(8, 4), (8, 1), (2, 6)])
-def test_lateness_of_two_levels_is_that_of_one_rank(
-    tmp_path: Path, levels: tuple[float, float]
-) -> None:
-    late = noise(COUNT, 4, 0.1)
-    late[:100, 2] += levels[0]
-    late[100:, 2] += levels[1]
-    trace = one_site(tmp_path, Synthetic(4), late)
-    one = trace.findings()[0]
-    assert (one.cause, one.ranks) == ("rank", (2,)) and one.certainty > 0.99
-    assert one.cost_ns == pytest.approx(100 * 3 * sum(levels) * MS, rel=0.05)
-    begins = [first for first, _, _ in one.habit.levels]
-    assert begins == [0, 100]
-    text = sentences.finding_text(trace, one)
-    assert " in steps 0 to 99, then " in text and " in steps 100 to 199. " in text
-    assert f"works up to {max(levels) - 1}.9" in text or f"works up to {max(levels)}.0" in text
-
-
 def test_who_else_comes_last_ends_no_phase(tmp_path: Path) -> None:
     """Rank 3 is always early; the last of the other ranks varies."""
     late = noise(150, 4, 0.01) + 6
@@ -88,16 +45,3 @@ def test_who_else_comes_last_ends_no_phase(tmp_path: Path) -> None:
     one = trace.findings()[0]
     assert (one.cause, one.ranks) == ("early", (3,)) and one.certainty > 0.99
     assert one.cost_ns == pytest.approx(150 * 6 * MS, rel=0.05)
-
-
-def test_lateness_that_grows_in_every_second_instance_has_a_rank(tmp_path: Path) -> None:
-    late = noise(COUNT, 4, 0.05)
-    late[::2, 2] += np.linspace(0, 10, COUNT // 2)
-    trace = one_site(tmp_path, Synthetic(4), late)
-    one = trace.findings()[0]
-    assert (one.cause, one.ranks, one.period) == ("periodic", (2,), 2)
-    assert one.cost_ns == pytest.approx(COUNT / 2 * 3 * 5 * MS, rel=0.05)
-    text = sentences.finding_text(trace, one)
-    assert ", in every 2nd step from step 0 on: " in text
-    assert "Rank 2 works up to 1" in text or "Rank 2 works up to 9.9" in text
-    assert "The delay grows steadily, from " in text
