@@ -12,6 +12,9 @@ SOURCES := pyproject.toml $(shell find mpiprof/core -type f -not -name '*.pyc') 
 	$(shell find mpiprof dashboard -type d -not -name __pycache__)
 RANKS ?= 4
 
+# Tests start thousands of Python processes. Without stored bytecode, each would compile pandas.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo check test test-all coverage benchmarks results papers lint format docs man pictures screenshots wheels release clean
 .DEFAULT_GOAL := demo
 .SECONDARY:
