@@ -20,7 +20,6 @@ Cost: one step for each event, in C.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 
@@ -28,9 +27,9 @@ from mpiprof.account.delay_graph import Intervals
 from mpiprof.account.delay_library import advance_leads
 from mpiprof.account.services import Services, advance_servers, find_services
 from mpiprof.metrics.dependences import Dependences
-from mpiprof.metrics.time_order import order_by_time
+from mpiprof.metrics.time_order import count_first_rows, find_places, order_by_time
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Float, Int
+from mpiprof.trace.types import Array, Float, Int
 
 
 class Replay:
@@ -38,23 +37,18 @@ class Replay:
 
     def __init__(self, dependences: Dependences, ranks: int) -> None:
         self.dependences, self.ranks = dependences, ranks
-        # The events by rank and time.
-        self._order, _ = order_by_time(dependences.rank, dependences.time_ns, ranks)
-        self._rank, self._time_ns = (
-            of[self._order] for of in (dependences.rank, dependences.time_ns)
-        )
+        # The events by rank and time, and where each rank begins.
+        self._order, self._first = order_by_time(dependences.rank, dependences.time_ns, ranks)
+        self._time_ns = dependences.time_ns[self._order]
 
     def compute_leads(self, rank: Int, time_ns: Int, removed_ns: Float) -> Float:
         """Return the lead of each rank at the end of the run, in ns.
 
         removed_ns: work that a rank no longer does, up to a time; negative for more work.
         """
-        events = self.dependences
-        next_ = _find_positions(self._rank, self._time_ns, rank, time_ns, "left")
-        before = next_ < len(self._rank)
-        before[before] = self._rank[next_[before]] == rank[before]
-        removed = np.bincount(next_[before], removed_ns[before], len(events.rank))
-        leads = self._advance_leads(removed.astype(np.float64))
+        next_ = find_places(self._first, self._time_ns, rank, time_ns)
+        before = next_ < self._first[rank + 1]
+        leads = self._advance_leads(next_[before], removed_ns[before])
         after = ~before
         return leads + np.bincount(rank[after], removed_ns[after], self.ranks)
 
@@ -63,14 +57,23 @@ class Replay:
         """Return the blocks of ranks that receive from any source, None without any."""
         return find_services(self.dependences, self._order, self.ranks)
 
-    def _advance_leads(self, removed: Float) -> Float:
-        """Return the lead of each rank after all events; removed: before each, by rank and time."""
-        leads = None if self.services is None else advance_servers(self.services, removed)
+    @cached_property
+    def _columns(self) -> tuple[Array, Int, Float]:
+        """Rank, dependence and gap of each event, as the C code requires."""
+        events = self.dependences
+        return events.rank.astype(np.int32), events.dependence, events.gap_ns.astype(np.float64)
+
+    def _advance_leads(self, next_: Int, removed_ns: Float) -> Float:
+        """Return the lead of each rank after all events.
+
+        next_: of each removal, the next event of its rank, by rank and time.
+        """
+        events, leads = len(self._order), None
+        if self.services is not None:
+            leads = advance_servers(self.services, np.bincount(next_, removed_ns, events))
         if leads is None:
-            events, by_time = self.dependences, np.zeros(len(removed))
-            by_time[self._order] = removed
-            columns = events.rank, events.dependence, events.gap_ns, by_time
-            leads = advance_leads(*columns, events.count, self.ranks)
+            removed = np.bincount(self._order[next_], removed_ns, events)
+            leads = advance_leads(*self._columns, removed, self.dependences.count, self.ranks)
         return leads
 
     def find_ends(self, intervals: Intervals) -> Int:
@@ -78,11 +81,11 @@ class Replay:
 
         An interval between logged calls may contain short calls on messages.
         """
-        of_sources = self.dependences.dependence[self._order] >= 0
-        rank, time_ns = self._rank[of_sources], self._time_ns[of_sources]
-        at = _find_positions(rank, time_ns, intervals.rank, intervals.begin_ns, "right")
-        here = np.flatnonzero(at < len(rank))
-        here = here[rank[at[here]] == intervals.rank[here]]
+        sources = self._order[self.dependences.dependence[self._order] >= 0]
+        time_ns = self.dependences.time_ns[sources]
+        first = count_first_rows(self.dependences.rank[sources], self.ranks)
+        at = find_places(first, time_ns, intervals.rank, intervals.begin_ns, after=True)
+        here = np.flatnonzero(at < first[intervals.rank + 1])
         ends = intervals.end_ns.copy()
         ends[here] = np.minimum(ends[here], time_ns[at[here]])
         return ends
@@ -99,14 +102,3 @@ class Replay:
 def make_replay(trace: Trace) -> Replay:
     """Return the replay of a trace."""
     return Replay(trace.derive("dependences"), trace.ranks)
-
-
-def _find_positions(
-    rank: Int, time_ns: Int, of_rank: Int, of_ns: Int, side: Literal["left", "right"]
-) -> Int:
-    """Return where pairs (rank, time) belong among others, which are in order."""
-    origin = min(int(time_ns.min(initial=0)), int(of_ns.min(initial=0)))
-    latest = max(int(time_ns.max(initial=0)), int(of_ns.max(initial=0)))
-    stride = latest - origin + 1
-    position = rank * stride + (time_ns - origin)
-    return np.searchsorted(position, of_rank * stride + (of_ns - origin), side=side)

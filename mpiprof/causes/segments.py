@@ -15,6 +15,7 @@ from mpiprof.causes.removal import Removal, number_segments
 from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.collective_waits import CollectiveWaits
 from mpiprof.metrics.recorded_calls import read_recorded_calls
+from mpiprof.metrics.time_order import count_first_rows, find_places
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Int
 
@@ -108,11 +109,11 @@ def _find_wait_ends(trace: Trace, rank: Int, enter: Int, exit_: Int) -> Int:
     delays: Delays = trace.derive("delays_found")
     waits = delays.waits
     until = np.zeros(len(rank), np.int64)
-    stride = int(exit_.max(initial=0)) + 1
-    at = np.searchsorted(rank * stride + enter, waits.rank * stride + waits.begin_ns, "right") - 1
-    at = np.maximum(at, 0)
     if not len(rank):
         return until
+    first = count_first_rows(rank, trace.ranks)
+    at = find_places(first, enter, waits.rank, waits.begin_ns, after=True) - 1
+    at = np.maximum(at, 0)
     inside = (rank[at] == waits.rank) & (waits.end_ns <= exit_[at])
     np.maximum.at(until, at[inside], waits.end_ns[inside])
     return until

@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.causes.habits.period import Period, find_class_means, find_period, find_running_mean
+from mpiprof.causes.habits.period import (
+    Period,
+    find_class_means,
+    find_period,
+    find_running_mean,
+    find_running_median,
+)
 from mpiprof.causes.habits.segmentation import find_best_cut, segment_columns
 from mpiprof.causes.habits.significance import persistence_ratio
 from mpiprof.diagnosis.sampling import take_sample
@@ -114,13 +120,11 @@ def find_change_points(signal: Float, last: Int) -> Int:
     Persistent fluctuations, as of wandering ranks, count as noise (`persistence_ratio` in
     diagnosis/significance.py).
     """
-    from scipy import ndimage
-
     count = len(signal)
     if count < 2 * MIN_LENGTH:
         return np.zeros(0, np.int64)
     columns = np.stack([signal, *_last_rank_indicators(last)], 1)
-    smooth = ndimage.median_filter(columns, (5, 1), mode="nearest")
+    smooth = find_running_median(columns, 5, "edge")
     lasting = np.array([persistence_ratio(column) for column in np.ascontiguousarray(columns.T)])
     scale = _estimate_noise(columns) * np.sqrt(lasting)
     width = -(-count // BINS)

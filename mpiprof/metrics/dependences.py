@@ -19,6 +19,7 @@ from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
 from mpiprof.metrics.message_waits import EAGER, Postings
 from mpiprof.metrics.one_sided_waits import OneSidedWait
 from mpiprof.metrics.progress_waits import ProgressWaits, find_progress_waits
+from mpiprof.metrics.time_order import order_by_time
 from mpiprof.metrics.wait_states import Group
 from mpiprof.operations import WaitRule
 from mpiprof.trace.messages import ANY_SOURCE
@@ -212,7 +213,9 @@ class DependenceCollector:
         empty = [np.zeros(0, np.int64)] * 4
         parts = zip(empty, *self.events, strict=True)
         rank, time, dependence, gap = (np.concatenate(part) for part in parts)
-        order = np.lexsort((dependence < 0, time))
+        # Rows of one group, by twice the time, and one more for ranks that continue.
+        one_group = np.zeros(len(time), np.int32)
+        order, _ = order_by_time(one_group, 2 * time + (dependence < 0), 1)
         from_any = np.zeros(self.count, np.bool_)
         from_any[np.concatenate([np.zeros(0, np.int64), *self.from_any])] = True
         columns = rank[order], time[order], dependence[order], gap[order]

@@ -24,15 +24,8 @@ from mpiprof.metrics.analysis_memory import (
 from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
 from mpiprof.operations import WaitRule
 from mpiprof.trace.batch import Batch
-from mpiprof.trace.chunks import Chunk, count_capacity
-from mpiprof.trace.time_window import (
-    END_NS,
-    MARGIN_CHUNKS,
-    SEARCHED_RECORDS,
-    START_NS,
-    are_of_all_ranks,
-    find_first_time,
-)
+from mpiprof.trace.chunks import SEARCHED_RECORDS, Chunk, count_capacity
+from mpiprof.trace.time_window import END_NS, MARGIN_CHUNKS, START_NS, are_of_all_ranks
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int
 
@@ -129,7 +122,7 @@ def _find_needs(trace: Trace, rank: int) -> Iterator[tuple[Int, Float]]:
     )
     for each, threads in kinds:
         for chunks in threads:
-            firsts = [(find_first_time(chunk), chunk) for chunk in chunks]
+            firsts = [(chunk.begin_ns(), chunk) for chunk in chunks]
             known = [(time, chunk) for time, chunk in firsts if time is not None]
             if known:
                 times = [time + clock.offset_at(time) for time, _ in known]

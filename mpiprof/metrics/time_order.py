@@ -27,6 +27,29 @@ def order_by_time(rank: Array, time_ns: Array, ranks: int) -> tuple[Int, Int]:
     return order, first
 
 
+def find_places(
+    first: Int, time_ns: Int, rank: Array, sought_ns: Int, *, after: bool = False
+) -> Int:
+    """Return where rows belong among rows by rank and time: the first row that is not earlier.
+
+    first: of each rank, its first row in time_ns, and then the number of rows. rank, sought_ns: of
+    the rows to place; rows by rank and time take least time. after: after rows of equal time.
+    """
+    rank = np.ascontiguousarray(rank, np.int64)
+    if len(rank) and not 0 <= rank.min() <= rank.max() < len(first) - 1:
+        raise ValueError(f"rows of ranks that are not below {len(first) - 1}")
+    place = np.empty(len(rank), np.int64)
+    columns = (np.ascontiguousarray(of, np.int64) for of in (first, time_ns))
+    sought = np.ascontiguousarray(sought_ns, np.int64)
+    call_library("order_find", *columns, len(rank), rank, sought, int(after), place)
+    return place
+
+
+def count_first_rows(rank: Array, ranks: int) -> Int:
+    """Return the first row of each rank among rows by rank, and then the number of rows."""
+    return np.concatenate([[0], np.cumsum(np.bincount(rank, minlength=ranks))])
+
+
 def order_from_latest(first_ns: Int, second_ns: Int) -> Int:
     """Return the rows of two columns of times, the latest first; equal ones keep their order.
 

@@ -16,7 +16,7 @@ from mpiprof.errors import TraceError
 from mpiprof.trace.current_function import CurrentFunction, find_function
 from mpiprof.trace.files import list_files
 from mpiprof.trace.layout import MAGIC, OUTSIDE_CLASSES
-from mpiprof.trace.log import LogFile
+from mpiprof.trace.log import IS_TIMED, LogFile
 from mpiprof.trace.types import (
     CALL,
     COMPLETION,
@@ -31,6 +31,7 @@ from mpiprof.trace.types import (
 )
 from mpiprof.trace.writer import RECORD_TYPE
 
+SEARCHED_RECORDS = 64  # at the begin of a chunk, of which one has a time
 MESSAGES, PACKED = 1, 2  # content of a chunk: messages, plain or packed, not calls of collectives
 WINDOW_UNIT = 1 << 32  # in the header of a packed chunk: one window
 
@@ -84,12 +85,23 @@ class Chunk:
         longest = (records["kind"] == EXTENSION) & (records["sequence"] == LONGEST_CALL)
         return int(records["enter_ns"][longest].max(initial=0))
 
+    def begin_ns(self) -> int | None:
+        """Return the first known begin of a call or an interval, on its node's clock, or None."""
+        begins = self.log.begins if self.packed_bytes < 0 else self.log.packed_begins
+        if self.live or self.index not in begins:
+            records = self.read(SEARCHED_RECORDS)
+            timed = records["enter_ns"][IS_TIMED.take(records["kind"], mode="clip")]
+            if not len(timed):
+                return None
+            begins[self.index] = int(timed[0])
+        return begins[self.index]
+
     def is_summed(self) -> bool:
         """Return whether the chunk begins with totals. Events are in other threads' chunks."""
-        totals = (SUMMARY, STATISTICS, MESSAGE_COUNT)
-        return self.packed_bytes < 0 and any(
-            kind in totals for kind in self.read(1)["kind"].tolist()
-        )
+        if self.packed_bytes >= 0:
+            return False
+        kinds = self.read(1)["kind"] if self.live else self.log.first_kinds[[self.index]]
+        return any(kind in (SUMMARY, STATISTICS, MESSAGE_COUNT) for kind in kinds.tolist())
 
     def was_reused(self) -> bool:
         """Return whether a live window was reused for the next chunk since its header was read."""

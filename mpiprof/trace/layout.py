@@ -6,7 +6,7 @@ Nothing of the layout is a constant here, so that old logs remain readable.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from operator import itemgetter
 from typing import Any
 
@@ -54,7 +54,7 @@ class Layout:
         assert self.header.fields is not None
         return int(self.header.fields["check"][1])
 
-    @property
+    @cached_property
     def capacity(self) -> int:
         """Number of records in a chunk."""
         return (self.chunk_bytes - self.header_bytes) // self.record.itemsize

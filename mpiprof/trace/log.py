@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -17,8 +18,11 @@ from mpiprof.trace.files import Content, File, MemoryFile, read_bytes
 from mpiprof.trace.layout import MAX_HEAD_BYTES, SIGNAL, parse_layout
 from mpiprof.trace.message_unpack import PackedRecords
 from mpiprof.trace.pack import MAX_CHUNKS
-from mpiprof.trace.types import Array, Problems
+from mpiprof.trace.types import CALL, COMPLETION, INTERVAL, MESSAGE_CALL, START, Array, Problems
 
+START_RECORDS = 8  # at the begin of a chunk, of which one mostly has a time
+IS_TIMED = np.zeros(256, np.bool_)  # by kind of a record with a begin
+IS_TIMED[[CALL, START, COMPLETION, MESSAGE_CALL, INTERVAL]] = True
 READ_CHUNKS = 8  # that are read at a time, so that their records remain in the cache
 MAX_RING = 1 << 16  # chunks of a log of rings, which is copied into memory
 COPY_ATTEMPTS = 20  # attempts to copy a ring that is overwritten meanwhile
@@ -48,6 +52,7 @@ class LogFile:
         except OSError as error:
             raise TraceError(f"{self.name}: cannot be read: {error.strerror}") from None
         self.damaged = False  # set while chunks are read
+        self.packed_begins: dict[int, int] = {}  # as `begins`, of packed chunks
         self._intact: dict[int, bool] = {}
         self.cut = rest != 0
         if self.cut:
@@ -190,6 +195,39 @@ class LogFile:
             yield records[None]
         if packed.is_damaged:
             self._intact[chunk], self.damaged = False, True
+
+    @cached_property
+    def first_kinds(self) -> Array:
+        """Kind of the first record of each chunk that is not packed, 0 without records."""
+        kinds: Array = self._starts["kind"][:, 0]
+        return kinds
+
+    @cached_property
+    def begins(self) -> dict[int, int]:
+        """First begin of a call or an interval in chunks that are not packed, by chunk.
+
+        Times are on the node's clock. Chunks that begin with other records are missing at first.
+        """
+        is_timed = IS_TIMED.take(self._starts["kind"], mode="clip")
+        first = is_timed.argmax(1)
+        index = np.flatnonzero(is_timed.any(1))
+        times = self._starts["enter_ns"][index, first[index]]
+        return dict(zip(index.tolist(), times.tolist(), strict=True))
+
+    @cached_property
+    def _starts(self) -> Array:
+        """First records of each chunk, chunks x records; zeros after the end of the file."""
+        layout = self.layout
+        starts: Array = np.zeros((self.chunks, min(START_RECORDS, layout.capacity)), layout.record)
+        view, width = starts.view(np.uint8).reshape(-1).data, starts[:1].nbytes
+        try:
+            with self.file.open() as content:
+                for chunk in range(1, self.chunks):
+                    offset = chunk * layout.chunk_bytes + layout.header_bytes
+                    content.read(view[chunk * width : (chunk + 1) * width], offset)
+        except OSError as error:
+            raise TraceError(f"{self.name}: cannot be read: {error.strerror}") from None
+        return starts
 
     def read(self, pieces: list[tuple[int, int, int]]) -> Array:
         """Return records start..stop of each (chunk, start, stop) as one structured array.

@@ -14,17 +14,15 @@ from typing import Any
 import numpy as np
 
 from mpiprof.trace.batch import Batch
-from mpiprof.trace.chunks import Chunk
+from mpiprof.trace.chunks import SEARCHED_RECORDS, Chunk
 from mpiprof.trace.match import BATCH_RECORDS
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import CALL, COMPLETION, INTERVAL, MESSAGE_CALL, START, Bool, Int
+from mpiprof.trace.types import Bool, Int
 
 START_NS, END_NS = -(1 << 62), 1 << 62  # before and after all times
 # Chunks of each thread that are read before and after a window. They have the other sides of
 # messages that are posted in one window and completed in the next.
 MARGIN_CHUNKS = 1
-SEARCHED_RECORDS = 64  # at the begin of a chunk, of which one has a time
-TIMED = (CALL, START, COMPLETION, MESSAGE_CALL, INTERVAL)  # kinds of records with a begin
 WHOLE_TABLES = {"point_to_point"}  # that cover the whole run also in a window: not read again
 # Attributes of the whole trace that are computed again.
 RECOMPUTED = {"dataset", "workers", "_derived", "_known", "_message_chunks_of"} | {
@@ -116,7 +114,7 @@ class TraceWindow(Trace):
         numbers = range(len(chunks))
 
         def find_time(number: int) -> int:
-            time_ns = find_first_time(chunks[number])
+            time_ns = chunks[number].begin_ns()
             return START_NS if time_ns is None else self._to_joint_ns(rank, time_ns)
 
         first = bisect_right(numbers, self.begin_ns, key=find_time) - 1
@@ -127,10 +125,3 @@ class TraceWindow(Trace):
 def are_of_all_ranks(batch: Batch, ranks: int) -> bool:
     """Return whether a batch has blocking calls of all ranks."""
     return len(batch.communicator.ranks) == ranks and batch.begin_ns is batch.arrival_ns
-
-
-def find_first_time(chunk: Chunk) -> int | None:
-    """Return the first known begin of a call or an interval, on its node's clock, or None."""
-    records = chunk.read(SEARCHED_RECORDS)
-    timed = records[np.isin(records["kind"], TIMED)]
-    return int(timed["enter_ns"][0]) if len(timed) else None

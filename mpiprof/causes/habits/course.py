@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mpiprof.causes.habits.period import find_running_median
 from mpiprof.causes.habits.segmentation import find_best_cut, segment_columns
 from mpiprof.causes.habits.significance import (
     MAD_SCALE,
@@ -179,9 +180,7 @@ def tame_accidents(late: Float) -> Float:
 
     A running median keeps abrupt changes.
     """
-    from scipy import ndimage
-
-    usual = ndimage.median_filter(late, MEDIAN_WIDTH, mode="mirror")
+    usual = find_running_median(late, MEDIAN_WIDTH, "reflect")
     return np.asarray(usual + tame(late - usual))
 
 

@@ -1,10 +1,12 @@
-"""Periods: every n-th value of a series differs."""
+"""Periods: every n-th value of a series differs. Running means and medians of a series."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from mpiprof.metrics.instance_series import RUN_LENGTH
 from mpiprof.trace.types import Float, Int
@@ -51,11 +53,23 @@ def find_period(signal: Float, number: Int) -> Period | None:
 
 def find_running_mean(signal: Float, width: int) -> Float:
     """Return the mean over an odd number of values around each; the ends are repeated."""
-    from scipy import ndimage
+    # Sums of values near 0 lose fewer digits.
+    padded = np.pad(signal - signal[0], (width // 2 + 1, width // 2), mode="edge")
+    padded[0] = 0.0
+    sums = np.cumsum(padded)
+    return np.asarray((sums[width:] - sums[:-width]) / width + signal[0])
 
-    # Values near 0 lose fewer digits.
-    mean = ndimage.uniform_filter1d(signal - signal[0], width, mode="nearest")
-    return np.asarray(mean + signal[0])
+
+def find_running_median(signal: Float, width: int, mode: Literal["edge", "reflect"]) -> Float:
+    """Return the median over an odd number of values around each, along the first axis.
+
+    mode: values beyond the ends, as of np.pad. SciPy has this function, but its import takes longer
+    than a short report.
+    """
+    half = width // 2
+    around = [(half, half)] + [(0, 0)] * (signal.ndim - 1)
+    windows = sliding_window_view(np.pad(signal, around, mode=mode), width, axis=0)
+    return np.asarray(np.partition(windows, half, axis=-1)[..., half])
 
 
 def find_class_means(values: Float, class_of: Int, class_count: int) -> Float:

@@ -182,3 +182,42 @@ PUBLIC void order_from_latest(const int64_t *times, int64_t count, const int64_t
     for (int64_t i = 0; i < count + more; i++)
         order[i] = sorted[i].row;
 }
+
+/* Returns the first of some ascending times that is not before a time, or, with `after`, is later.
+ *
+ * The search begins at `at`, before which all times are earlier, and doubles its steps. */
+static int64_t find_time(const int64_t *time, int64_t at, int64_t end, int64_t sought)
+{
+    int64_t step = 1, high = at;
+
+    while (high < end && time[high] < sought) {
+        at = high + 1;
+        high = end - high > step ? high + step : end;
+        step *= 2;
+    }
+    while (at < high) {
+        const int64_t middle = at + (high - at) / 2;
+
+        if (time[middle] < sought)
+            at = middle + 1;
+        else
+            high = middle;
+    }
+    return at;
+}
+
+/* Writes where each of some rows belongs among the ordered rows of its group.
+ *
+ * first: of each group, its first ordered row. time: of the ordered rows. count, group, sought: of
+ * the rows to place; the search is fast if they are in order. after: 1 to place a row after those of
+ * equal time, else 0. */
+PUBLIC void order_find(const int64_t *first, const int64_t *time, int64_t count,
+                       const int64_t *group, const int64_t *sought, int64_t after, int64_t *place)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const int is_next = i > 0 && group[i] == group[i - 1] && sought[i] >= sought[i - 1];
+
+        place[i] = find_time(time, is_next ? place[i - 1] : first[group[i]], first[group[i] + 1],
+                             sought[i] + after);
+    }
+}
