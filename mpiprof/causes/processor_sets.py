@@ -109,5 +109,9 @@ def _list_processor_sets(allowed: Affinity) -> Iterator[tuple[list[int], frozens
     """
     if not all(allowed.values()):
         return
+    by_first: dict[int, list[int]] = {}  # ranks by their first processor
+    for rank, affinity in allowed.items():
+        by_first.setdefault(min(affinity), []).append(rank)
     for processors in {*allowed.values(), frozenset().union(*allowed.values())}:
-        yield [rank for rank, affinity in allowed.items() if affinity <= processors], processors
+        ranks = (rank for first in processors for rank in by_first.get(first, ()))
+        yield sorted(rank for rank in ranks if allowed[rank] <= processors), processors

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpiprof.causes.habits.work_matrix import column_medians
+from mpiprof.metrics.group_order import find_medians, find_upper_medians
 from mpiprof.trace.types import Bool, Float, Int
 
 MIN_COLUMNS = 12
@@ -197,11 +198,9 @@ def _find_profile(late: Float, distance: Float, reach: float) -> Float | None:
     explains little. reach: largest distance.
     """
     bins = np.round(np.abs(distance) * BINS_PER_ROW).astype(np.int64)
-    order = np.argsort(bins, axis=None, kind="stable")
-    edges = np.flatnonzero(np.diff(bins.ravel()[order])) + 1
-    medians = np.full(int(reach * BINS_PER_ROW) + 2, np.nan)
-    for cells in np.split(order, edges):
-        medians[bins.flat[cells[0]]] = np.median(late.flat[cells])
+    count, cells = int(reach * BINS_PER_ROW) + 2, (bins.ravel(), late.ravel())
+    medians = (find_medians(*cells, count) + find_upper_medians(*cells, count)) / 2
+    medians[np.bincount(cells[0], minlength=count) == 0] = np.nan
     far = medians[(int(bins.max()) + 1) // 2 :]
     falling = np.fmin.accumulate(medians - np.nanmedian(far))
     profile: Float = falling[bins]

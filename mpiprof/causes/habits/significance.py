@@ -229,7 +229,7 @@ class _Memory:
         self.count = min(len(self.values), MAX_VALUES)
         if levels is None:
             levels = np.ones((len(values), 1))
-        self.fits: list[_Fit] = []
+        self.fit: _Fit | None = None
         if self.count <= levels.shape[1]:
             return
         (series,) = stretch_means(self.values[None], MAX_VALUES)
@@ -237,20 +237,19 @@ class _Memory:
         if np.linalg.matrix_rank(levels) < levels.shape[1]:
             return  # means of stretches do not show the shortest levels
         rest = series - levels @ np.linalg.lstsq(levels, series, rcond=None)[0]
-        tamed = tame(rest)
-        chance = np.array([_fit(tamed, levels, kept).log_likelihood for kept in KEPT_SHARES])
+        chance = _fit(tame(rest), levels).log_likelihood
         chance = np.exp(chance - chance.max()) * _prior(exponent)
         self.chance = chance / chance.sum()
-        self.fits = [_fit(series, levels, kept) for kept in KEPT_SHARES]
+        self.fit = _fit(series, levels)
 
     def p_of_levels(self) -> Float:
         """Return the p-value that each level exceeds zero."""
         from scipy import special
 
-        if not self.fits:
+        if self.fit is None:
             return np.ones(1)  # too few values for the levels
-        p = [special.stdtr(fit.degrees_of_freedom, -fit.levels / fit.errors) for fit in self.fits]
-        return np.asarray(self.chance @ np.array(p))
+        p = special.stdtr(self.fit.degrees_of_freedom, -self.fit.levels / self.fit.errors)
+        return np.asarray(self.chance @ p)
 
     def p_of_signs(self) -> float:
         """Return the p-value that most values are positive.
@@ -259,7 +258,7 @@ class _Memory:
         """
         from scipy import special
 
-        if not self.fits:
+        if self.fit is None:
             return 1.0
         count = len(self.values)
         share = float(np.sign(self.values).mean())
@@ -272,30 +271,34 @@ class _Memory:
 
 @dataclass(frozen=True)
 class _Fit:
-    """Levels of a series and their standard errors, for a known memory."""
+    """Levels of a series and their standard errors (shares x levels) for each of KEPT_SHARES."""
 
     levels: Float
     errors: Float
     degrees_of_freedom: int
-    log_likelihood: float
+    log_likelihood: Float
 
 
-def _fit(series: Float, weights: Float, kept: float) -> _Fit:
+def _fit(series: Float, weights: Float) -> _Fit:
     """Return the levels by generalised least squares.
 
     The first value is scaled to the variance of an innovation.
     """
-    first = np.sqrt(1 - kept**2)
-    innovations = np.append(first * series[0], series[1:] - kept * series[:-1])
-    of_level = np.concatenate([first * weights[:1], weights[1:] - kept * weights[:-1]])
-    inverse = np.linalg.pinv(of_level.T @ of_level)
-    levels = inverse @ (of_level.T @ innovations)
+    first, kept = np.sqrt(1 - KEPT_SHARES**2)[:, None], KEPT_SHARES[:, None]
+    innovations = np.hstack([first * series[0], series[1:] - kept * series[:-1]])
+    first, kept = first[:, :, None], kept[:, :, None]
+    of_level = np.hstack([first * weights[:1], weights[1:] - kept * weights[:-1]])
+    squared = of_level.transpose(0, 2, 1) @ of_level
+    inverse = np.linalg.pinv(squared)
+    projected = of_level.transpose(0, 2, 1) @ innovations[:, :, None]
+    levels = inverse @ projected
     free = len(series) - weights.shape[1]
-    squares = max(float(((innovations - of_level @ levels) ** 2).sum()), TINY)
-    _, log_determinant = np.linalg.slogdet(of_level.T @ of_level)
-    likelihood = np.log(1 - kept**2) - log_determinant - free * np.log(squares)
-    errors = np.sqrt(squares / free * np.diag(inverse))
-    return _Fit(levels, np.maximum(errors, TINY), free, float(likelihood) / 2)
+    rest = innovations - (of_level @ levels)[:, :, 0]
+    squares = np.maximum((rest**2).sum(1), TINY)
+    _, log_determinant = np.linalg.slogdet(squared)
+    likelihood = np.log(1 - KEPT_SHARES**2) - log_determinant - free * np.log(squares)
+    errors = np.sqrt((squares / free)[:, None] * np.diagonal(inverse, axis1=1, axis2=2))
+    return _Fit(levels[:, :, 0], np.maximum(errors, TINY), free, likelihood / 2)
 
 
 def _prior(exponent: float) -> Float:
