@@ -17,7 +17,8 @@ the instances are chosen independently of their causes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -46,14 +47,69 @@ CAUSES = Cause.__subclasses__()  # of the modules above
 LARGE_TABLES = ("calls_without_waits", "recorded_calls", "work")
 
 Function = Callable[[Trace], Any]  # of a run or a window of it
+Passes = Generator[list[Function], list[list[Any]], list[FoundCause]]
+
+
+class CauseSearch:
+    """The search for the causes of a run that are facts, in passes over its windows.
+
+    functions: of the next pass; empty after the last one. causes: the result. A caller that passes
+    over the windows for another purpose calls these functions as well (`apply_beside_search`), so
+    the windows are read less often. lock: of the thread that makes a pass.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.lock = threading.Lock()
+        self.causes: list[FoundCause] = []
+        self._passes = _search(trace)
+        self._advance(lambda: next(self._passes))
+
+    def take_results(self, windows: Sequence[list[Any]]) -> None:
+        """Continue with the results of `functions` in each window."""
+        results = [list(of_function) for of_function in zip(*windows, strict=True)]
+        self._advance(lambda: self._passes.send(results))
+
+    def _advance(self, step: Callable[[], list[Function]]) -> None:
+        try:
+            self.functions = step()
+        except StopIteration as end:
+            self.functions, self.causes = [], end.value
 
 
 def find_causes(trace: Trace) -> list[FoundCause]:
     """Return the causes of a run that are facts, the largest saving first; none of a sample."""
+    search: CauseSearch = trace.derive("cause_search")
+    with search.lock:
+        while search.functions:
+            call_each = partial(_call_each, functions=search.functions)
+            fits = fits_in_memory(trace)
+            windows = [call_each(trace)] if fits else trace.derive("in_windows")(call_each)
+            search.take_results(windows)
+    return search.causes
+
+
+def apply_beside_search(trace: Trace, function: Function) -> list[Any]:
+    """Return the results of a function for each window, in one pass with the search for causes."""
+    in_windows: Callable[[Function], list[Any]] = trace.derive("in_windows")
+    search: CauseSearch = trace.derive("cause_search")
+    if not search.lock.acquire(blocking=False):  # the search makes a pass
+        return in_windows(function)
+    try:
+        if not search.functions:
+            return in_windows(function)
+        windows = in_windows(partial(_call_both, function=function, functions=search.functions))
+        search.take_results([of_search for _, of_search in windows])
+        return [result for result, _ in windows]
+    finally:
+        search.lock.release()
+
+
+def _search(trace: Trace) -> Passes:
+    """Yield the functions of each pass, receive their results, and return the causes."""
     if trace.sampling_interval > 1:
         return []
     run_ns = float(trace.run_ns)
-    survey: list[Function] = [
+    events, work, queues, delays, stops, turns, transfers, waiting = yield [
         partial(list_events, run_ns=run_ns, begin_ns=int(trace.run_start_ns)),
         exclusive_work.sum_work,
         oversubscription.sum_queues,
@@ -63,7 +119,6 @@ def find_causes(trace: Trace) -> list[FoundCause]:
         slow_messages.sum_transfers,
         wavefront.sum_waiting,
     ]
-    events, work, queues, delays, stops, turns, transfers, waiting = _apply(trace, survey)
     causes = choose_standing_out([event for window in events for event in window], run_ns)
     if fits_in_memory(trace):  # otherwise the savings of windows add up
         causes = [_replay_several(trace, cause) for cause in causes]
@@ -73,11 +128,11 @@ def find_causes(trace: Trace) -> list[FoundCause]:
         causes = [event for event in causes if _is_asleep(event)]
         transfers = []
     members = exclusive_work.choose_members(work, trace.ranks, run_ns)
-    causes += _replay_without(trace, members, crowds, delays, stops, turns, transfers)
+    causes += yield from _replay_without(trace, members, crowds, delays, stops, turns, transfers)
     if records_each_call(trace) and not is_overloaded and wavefront.is_notable(trace, waiting):
         removal = join_removals([cause.removal for cause in causes])
         means = wavefront.find_means(waiting)
-        (balanced,) = _apply(trace, [partial(wavefront.balance, causes=removal, means=means)])
+        (balanced,) = yield [partial(wavefront.balance, causes=removal, means=means)]
         causes += wavefront.make_causes(trace, waiting, balanced)
     return sorted(causes, key=lambda found: -found.saving.run_ns)
 
@@ -98,7 +153,7 @@ def _replay_without(
     stops: list[Any],
     turns: list[Any],
     transfers: list[Any],
-) -> list[FoundCause]:
+) -> Passes:
     """Return the causes among ranks that work alone, crowds, loops, stopped ranks, and pairs.
 
     delays, stops, turns, transfers: of the windows of the run.
@@ -111,7 +166,7 @@ def _replay_without(
     serial = serial_turns.choose_places(turns, run_ns)
     if not (candidates or crowds or loops or pairs or stopped or serial):
         return []
-    replays: list[Function] = [
+    of_members, of_crowds, of_loops, of_stops, of_turns, of_pairs = yield [
         partial(exclusive_work.remove_work, candidates=candidates),
         partial(oversubscription.remove_queues, crowds=crowds),
         partial(polling.remove_delays, loops=loops),
@@ -119,7 +174,6 @@ def _replay_without(
         partial(serial_turns.remove_turns, places=serial),
         partial(slow_messages.remove_transfers, pairs=pairs),
     ]
-    of_members, of_crowds, of_loops, of_stops, of_turns, of_pairs = _apply(trace, replays)
     return [
         *exclusive_work.make_causes(trace, candidates, of_members, run_ns),
         *oversubscription.make_causes(crowds, of_crowds, run_ns),
@@ -134,14 +188,13 @@ def _is_asleep(event: FoundCause) -> bool:
     return isinstance(event.cause, SingleEvent) and bool(event.cause.asleep)
 
 
-def _apply(trace: Trace, functions: Sequence[Function]) -> list[list[Any]]:
-    """Return the results of each function for all windows of a run, in one pass over them."""
-    call_each = partial(_call_each, functions=functions)
-    windows = [call_each(trace)] if fits_in_memory(trace) else trace.derive("in_windows")(call_each)
-    return [list(results) for results in zip(*windows, strict=True)]
-
-
-def _call_each(trace: Trace, functions: Sequence[Function]) -> list[Any]:
+def _call_each(trace: Trace, functions: list[Function]) -> list[Any]:
     results = [function(trace) for function in functions]
     trace.release(*LARGE_TABLES)
     return results
+
+
+def _call_both(
+    trace: Trace, function: Function, functions: list[Function]
+) -> tuple[Any, list[Any]]:
+    return function(trace), _call_each(trace, functions)

@@ -25,6 +25,7 @@ from mpiprof.causes.habits.search import find_habits
 from mpiprof.causes.habits.varying_delay import add_variation
 from mpiprof.causes.place import describe_call, find_place
 from mpiprof.causes.repeated_stops import RepeatedStops
+from mpiprof.causes.search import apply_beside_search
 from mpiprof.causes.single_event import SingleEvent
 from mpiprof.diagnosis.delay_evidence import (
     WindowEvidence,
@@ -107,8 +108,7 @@ def find_delay_findings(trace: Trace, callsite: int | None = None) -> list[Findi
 
     def apply(function: Callable[[ChosenWaits], Result]) -> list[Result]:
         applied = partial(apply_to_window, numbers=trace.aggregate[1], function=function)
-        results: list[Result] = trace.derive("in_windows")(applied)
-        return results
+        return apply_beside_search(trace, applied)
 
     findings = _find(trace, [of.summary for of in trace.derive("window_delays")], apply)
     return [one for one in findings if callsite is None or callsite in one.callsites]

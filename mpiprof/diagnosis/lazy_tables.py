@@ -15,7 +15,7 @@ from mpiprof.account.replay import make_replay
 from mpiprof.account.transfers import find_transfers
 from mpiprof.account.work_segments import make_work
 from mpiprof.causes.barrier import find_saving_without
-from mpiprof.causes.search import find_causes
+from mpiprof.causes.search import CauseSearch, find_causes
 from mpiprof.causes.segments import make_calls_without_waits
 from mpiprof.diagnosis.arrival_statistics import compute_arrival_statistics
 from mpiprof.diagnosis.blamed_work import make_blamed_work
@@ -25,7 +25,6 @@ from mpiprof.diagnosis.phases import find_phases
 from mpiprof.diagnosis.run_steps import find_steps
 from mpiprof.diagnosis.sampling import find_hot_callsites, take_samples
 from mpiprof.diagnosis.window_delays import (
-    WindowDelays,
     find_window_delays,
     join_window_waits,
     make_run_delay_table,
@@ -56,11 +55,6 @@ from mpiprof.metrics.wait_matrix import compute_wait_matrix
 from mpiprof.trace.trace import Trace
 
 
-def _find_window_delays(trace: Trace) -> list[WindowDelays]:
-    """Return the delays of each window of a run."""
-    return find_window_delays(trace, DERIVED)
-
-
 def _find_window_mapper(trace: Trace) -> Callable[[Callable[[Any], Any]], list[Any]]:
     """Return the function that applies a function to each window of a run."""
     return partial(map_windows, trace, DERIVED)
@@ -80,6 +74,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "call_sums": message_tables.make_call_sums,
     "calls_without_waits": make_calls_without_waits,
     "collective_waits": find_collective_waits,
+    "cause_search": CauseSearch,
     "conclusions": find_conclusions,
     "delays": make_run_delay_table,
     "delays_found": find_delays,
@@ -133,7 +128,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "summed_up": summary_tables.summarise_totals,
     "transfers": find_transfers,
     "waiting_for": compute_wait_matrix,
-    "window_delays": _find_window_delays,
+    "window_delays": find_window_delays,
     "window_waits": join_window_waits,
     "work": make_work,
     "work_groups": make_work_groups,

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 import pandas as pd
 
 from mpiprof.account.delay_costs import DELAY_SUMS, make_delay_table
+from mpiprof.causes.search import apply_beside_search
 from mpiprof.diagnosis.delay_summary import WindowSummary, summarise_waits
 from mpiprof.diagnosis.explained_waits import choose_window_waits
 from mpiprof.interface.progress import show_progress
@@ -101,11 +102,10 @@ class WindowDelays:
     summary: WindowSummary
 
 
-def find_window_delays(trace: Trace, derived: Derived) -> list[WindowDelays]:
-    """Return the delays of each window of a run; derived: functions of the tables of a trace."""
-    return map_windows(
-        trace, derived, functools.partial(_analyse_window, numbers=trace.aggregate[1])
-    )
+def find_window_delays(trace: Trace) -> list[WindowDelays]:
+    """Return the delays of each window of a run."""
+    analyse = functools.partial(_analyse_window, numbers=trace.aggregate[1])
+    return apply_beside_search(trace, analyse)
 
 
 def _analyse_window(window: TraceWindow, numbers: dict[CallsiteKey, int]) -> WindowDelays:
