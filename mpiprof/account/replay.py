@@ -70,8 +70,8 @@ class Replay:
         """
         events, leads = len(self._order), None
         if self.services is not None:
-            removed = np.bincount(next_, removed_ns, events).astype(np.float64)
-            leads = advance_servers(self.services, removed)
+            by_rank = np.bincount(next_, removed_ns, events).astype(np.float64)
+            leads = advance_servers(self.services, by_rank)
         if leads is None:
             removed = np.bincount(self._order[next_], removed_ns, events)
             leads = advance_leads(*self._columns, removed, self.dependences.count, self.ranks)

@@ -19,7 +19,6 @@ from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
 from mpiprof.metrics.message_waits import EAGER, Postings
 from mpiprof.metrics.one_sided_waits import OneSidedWait
 from mpiprof.metrics.progress_waits import ProgressWaits, find_progress_waits
-from mpiprof.metrics.time_order import order_by_time
 from mpiprof.metrics.wait_states import Group
 from mpiprof.operations import WaitRule
 from mpiprof.trace.messages import ANY_SOURCE
@@ -140,13 +139,16 @@ class DependenceCollector:
         instances = arrival_ns.shape[1]
         if not instances or not (len(sources) > 1 or (waiting != sources).any()):
             return
+        # The events of an instance follow each other, so they are nearly in order of time.
+        arrival, begin = arrival_ns.T.ravel(), begin_ns.T.ravel()
         end = arrival_ns.max(0)
-        number = np.broadcast_to(self.count + np.arange(instances), arrival_ns.shape)
-        ranks = np.repeat(sources, instances)
-        self._add(ranks, arrival_ns.ravel(), number.ravel(), (end - arrival_ns).ravel())
-        number = np.broadcast_to(self.count + np.arange(instances), begin_ns.shape)
-        ranks, time = np.repeat(waiting, instances), np.maximum(begin_ns, end).ravel()
-        self._add(ranks, time, -1 - number.ravel(), (end - begin_ns).ravel())
+        number = self.count + np.arange(instances)
+        ends = np.repeat(end, len(sources))
+        ranks = np.tile(sources, instances)
+        self._add(ranks, arrival, np.repeat(number, len(sources)), ends - arrival)
+        ends = np.repeat(end, len(waiting))
+        ranks, number = np.tile(waiting, instances), np.repeat(-1 - number, len(waiting))
+        self._add(ranks, np.maximum(begin, ends), number, ends - begin)
         self.count += instances
 
     def add_progress_waits(self, ranks: Int, waits: ProgressWaits) -> None:
@@ -213,9 +215,7 @@ class DependenceCollector:
         empty = [np.zeros(0, np.int64)] * 4
         parts = zip(empty, *self.events, strict=True)
         rank, time, dependence, gap = (np.concatenate(part) for part in parts)
-        # Rows of one group, by twice the time, and one more for ranks that continue.
-        one_group = np.zeros(len(time), np.int32)
-        order, _ = order_by_time(one_group, 2 * time + (dependence < 0), 1)
+        order = np.argsort(2 * time + (dependence < 0), kind="stable")
         from_any = np.zeros(self.count, np.bool_)
         from_any[np.concatenate([np.zeros(0, np.int64), *self.from_any])] = True
         columns = rank[order], time[order], dependence[order], gap[order]

@@ -127,5 +127,6 @@ def _find_needs(trace: Trace, rank: int) -> Iterator[tuple[Int, Float]]:
             if known:
                 times = [time + clock.offset_at(time) for time, _ in known]
                 times.append(max(times[-1] + 1, end_ns))
-                needs = np.cumsum([0.0, *(each * of.log.layout.capacity for _, of in known)])
-                yield np.array(times, np.int64), needs
+                records = [of.capacity for _, of in known[:-1]]
+                records.append(int(np.count_nonzero(known[-1][1].read()["kind"])))
+                yield np.array(times, np.int64), each * np.cumsum([0.0, *records])

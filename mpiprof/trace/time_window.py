@@ -53,6 +53,7 @@ class TraceWindow(Trace):
         for name in WHOLE_TABLES & whole._derived.keys():
             self._derived[name] = lambda _, name=name: whole.derive(name)
         self._message_chunks_of: dict[int, list[list[Chunk]]] = {}
+        self._of_window: list[Batch] | None = None
         self.__dict__["dataset"] = None  # its tables can only be read as a whole
 
     @cached_property
@@ -75,7 +76,25 @@ class TraceWindow(Trace):
         since_ns: int | None = None,
         until_ns: int | None = None,
     ) -> Iterator[Batch]:
-        """Yield batches as Trace.batches does, of the instances in the window."""
+        """Yield batches as Trace.batches does, of the instances in the window.
+
+        All batches are cached: several analyses pass over them, and a window fits in memory.
+        """
+        is_special = local_times or batch != BATCH_RECORDS or before
+        if is_special or since_ns is not None or until_ns is not None:
+            return self._read_batches(local_times, batch, before, since_ns, until_ns)
+        if self._of_window is None:
+            self._of_window = list(self._read_batches(False, batch, False, None, None))
+        return iter(self._of_window)
+
+    def _read_batches(
+        self,
+        local_times: bool,
+        batch: int,
+        before: bool,
+        since_ns: int | None,
+        until_ns: int | None,
+    ) -> Iterator[Batch]:
         since = max((of for of in (since_ns, self._since_ns) if of is not None), default=None)
         until = min((of for of in (until_ns, self._until_ns) if of is not None), default=None)
         for instances in super().batches(local_times, batch, before, since, until):
