@@ -19,7 +19,7 @@ from mpiprof.trace.trace import Trace
 BYTES_PER_MESSAGE_RECORD = 160
 BYTES_PER_CALL_RECORD = 600
 MAX_MEMORY_SHARE = 0.4  # of the memory; other programs need the rest
-MAX_BYTES = 4e9  # of one analysis, on machines with more memory
+MAX_BYTES = 1.5e9  # of one analysis, on machines with more memory
 SAMPLED_CHUNKS = 64  # whose filling stands for that of all last chunks
 
 

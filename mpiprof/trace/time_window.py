@@ -26,7 +26,7 @@ MARGIN_CHUNKS = 1
 WHOLE_TABLES = {"point_to_point"}  # that cover the whole run also in a window: not read again
 # Attributes of the whole trace that are computed again.
 RECOMPUTED = {"dataset", "workers", "_derived", "_known", "_message_chunks_of"} | {
-    *("spans", "run_start_ns", "run_ns", "calls_start_ns", "duration_ns", "meeting_at_begin")
+    *("spans", "run_start_ns", "run_ns", "calls_start_ns", "duration_ns")
 }
 
 
@@ -103,12 +103,18 @@ class TraceWindow(Trace):
             if len(index):
                 yield instances if len(index) == len(instances) else instances.take(index)
 
-    @cached_property
+    @property
     def meeting_at_begin(self) -> Batch | None:
         """The instance at which all ranks met when the window began, None without one.
 
-        It is in the window before, but its ranks leave it in this window.
+        It is in the window before, but its ranks leave it in this window. It is found once for all
+        passes over the windows of a run.
         """
+        if self.begin_ns not in self._meetings:
+            self._meetings[self.begin_ns] = self._find_meeting()
+        return self._meetings[self.begin_ns]
+
+    def _find_meeting(self) -> Batch | None:
         if self._since_ns is None:
             return None
         few = SEARCHED_RECORDS * max(self.ranks, 1)

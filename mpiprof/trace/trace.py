@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SHOWN_PROBLEMS = 8
 # Memory for cached batches: a share of the memory that this process may use, and bytes.
-MAX_CACHE_SHARE, MAX_CACHED_BYTES = 1 / 16, 1e9
+MAX_CACHE_SHARE, MAX_CACHED_BYTES = 1 / 16, 3e8
 BYTES_PER_CALL = 68  # in batches
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -93,6 +93,7 @@ class Trace(Records):
         self._derived = dict(derived or {})
         self._known: dict[Any, _DerivedTable] = {}
         self._cached: list[Batch] | None = None
+        self._meetings: dict[int, Batch | None] = {}  # of windows, by their begin
         self._reading = threading.RLock()
         # The last chunk of a thread may be nearly empty.
         full = (c for chunks in self.logs.threads.values() for c in chunks[:-1] if not c.live)
