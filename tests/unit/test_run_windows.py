@@ -26,7 +26,7 @@ from mpiprof.testing.neighbours import make_ring
 from mpiprof.testing.program import Program
 from mpiprof.timeline import message_marks
 from mpiprof.timeline.message_marks import read_message_marks
-from mpiprof.trace import Trace
+from mpiprof.trace import Trace, writer
 from mpiprof.trace.time_window import END_NS, START_NS, TraceWindow
 from mpiprof.trace.types import Int
 
@@ -265,6 +265,21 @@ def test_calls_of_collectives_need_memory(tmp_path: Path, monkeypatch: pytest.Mo
     assert run_windows.divide_run(whole) == [(START_NS, END_NS)] and not whole.problems
     monkeypatch.setattr(analysis_memory, "MAX_BYTES", needed / 3.5)
     assert len(run_windows.divide_run(whole)) == 4 and "too large" in whole.problems[0]
+
+
+def test_windows_need_about_equally_much_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The second chunk of each thread has one seventh of the records of the first.
+    program = Program(4)
+    for _ in range(8 * writer.RECORDS_PER_CHUNK // 7):
+        program.collective("allreduce", own_ns=MS)
+    whole = mpiprof.open(program.write(tmp_path / "t"))
+    assert {len(chunks) for chunks in whole.logs.threads.values()} == {2}
+    trace = open_in_windows(whole, monkeypatch, 2)
+    (_, cut_ns), _ = trace.derive("run_windows")
+    share = (cut_ns - whole.calls_start_ns) / whole.duration_ns
+    assert share == pytest.approx(0.5, abs=0.02)
 
 
 def test_windows_have_the_same_marks_of_messages(

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mpiprof.metrics.time_order import number_codes, order_by_rank, order_by_time, put_in_order
+from mpiprof.metrics.time_order import (
+    count_first_rows,
+    find_places,
+    number_codes,
+    order_by_rank,
+    order_by_time,
+    put_in_order,
+)
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 7])
@@ -28,10 +35,33 @@ def test_rows_are_ordered_by_rank_and_time(ranks: int, seed: int) -> None:
         assert columns[2].tolist() == order.tolist()
 
 
+@pytest.mark.parametrize("is_ordered", [False, True])
+@pytest.mark.parametrize("after", [False, True])
+def test_places_are_those_of_a_search_in_each_rank(after: bool, is_ordered: bool) -> None:
+    random = np.random.default_rng(3)
+    ranks, rows = 5, 400
+    rank = np.sort(random.integers(0, ranks - 1, rows))  # the last rank has no rows
+    time_ns = random.integers(-30, 30, rows) * (1 << 40)
+    time_ns = time_ns[np.lexsort((time_ns, rank))]
+    first = count_first_rows(rank, ranks)
+    of_rank, sought = random.integers(0, ranks, 300), random.integers(-32, 32, 300) * (1 << 40)
+    if is_ordered:
+        order = np.lexsort((sought, of_rank))
+        of_rank, sought = of_rank[order], sought[order]
+    side = "right" if after else "left"
+    expected = [
+        int(first[r] + np.searchsorted(time_ns[first[r] : first[r + 1]], ns, side))
+        for r, ns in zip(of_rank.tolist(), sought.tolist(), strict=True)
+    ]
+    assert find_places(first, time_ns, of_rank, sought, after=after).tolist() == expected
+
+
 def test_ranks_must_be_below_their_number() -> None:
     for rank in (-1, 2):
         with pytest.raises(ValueError, match="not below 2"):
             order_by_time(np.array([rank]), np.zeros(1, np.int64), 2)
+        with pytest.raises(ValueError, match="not below 2"):
+            find_places(np.zeros(3, np.int64), np.zeros(0), np.array([rank]), np.zeros(1))
 
 
 def test_codes_are_numbered_in_order() -> None:

@@ -13,7 +13,7 @@ from support.small_chunks import write_small_chunks
 from support.spec_files import find_spec
 
 import mpiprof
-from mpiprof.diagnosis import delay_findings
+from mpiprof.diagnosis import delay_findings, window_delays
 from mpiprof.diagnosis.finding import Finding
 from mpiprof.diagnosis.lazy_tables import DERIVED
 from mpiprof.diagnosis.verdict import make_verdict
@@ -56,6 +56,21 @@ def open_windows(path: Path, monkeypatch: pytest.MonkeyPatch, count: int = WINDO
     trace = mpiprof.open(path)
     assert len(run_windows.divide_run(trace)) == count
     return trace
+
+
+def test_three_passes_over_the_windows_find_all_causes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = find_spec("late_ranks", "Two to four ranks").make_case(1, seed=0)
+    path = case.build(**case.planted).write(tmp_path / "t")
+    opened = []
+    open_window = window_delays._open_window
+    monkeypatch.setattr(
+        window_delays, "_open_window", lambda *of: (opened.append(of[-1]), open_window(*of))[1]
+    )
+    trace = open_windows(path, monkeypatch)
+    assert trace.findings()
+    assert len(opened) == 3 * WINDOWS
 
 
 def describe(finding: Finding) -> dict[str, Any]:
