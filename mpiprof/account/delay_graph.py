@@ -78,6 +78,10 @@ class Intervals:
     end_ns: Int
     key: Int
 
+    def take(self, index: Int) -> Intervals:
+        """Return some of the intervals."""
+        return Intervals(*(column[index] for column in vars(self).values()))
+
 
 @dataclass(frozen=True)
 class DelayCosts:

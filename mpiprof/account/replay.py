@@ -58,6 +58,13 @@ class Replay:
         return find_services(self.dependences, self._order, self.ranks)
 
     @cached_property
+    def _sources(self) -> tuple[Int, Int]:
+        """First source of each rank and their number, and the times of all sources by rank."""
+        sources = self._order[self.dependences.dependence[self._order] >= 0]
+        first = count_first_rows(self.dependences.rank[sources], self.ranks)
+        return first, self.dependences.time_ns[sources]
+
+    @cached_property
     def _columns(self) -> tuple[Array, Int, Float]:
         """Rank, dependence and gap of each event, as the C code requires."""
         events = self.dependences
@@ -82,9 +89,7 @@ class Replay:
 
         An interval between logged calls may contain short calls on messages.
         """
-        sources = self._order[self.dependences.dependence[self._order] >= 0]
-        time_ns = self.dependences.time_ns[sources]
-        first = count_first_rows(self.dependences.rank[sources], self.ranks)
+        first, time_ns = self._sources
         at = find_places(first, time_ns, intervals.rank, intervals.begin_ns, after=True)
         here = np.flatnonzero(at < first[intervals.rank + 1])
         ends = intervals.end_ns.copy()

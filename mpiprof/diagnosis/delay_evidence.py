@@ -153,9 +153,10 @@ def _find_removed_work(
 
 def _find_removal(waits: ChosenWaits, removed_ns: Float) -> Removal:
     """Return the removal of some work in ns of each interval."""
-    intervals, chosen = waits.delays.intervals, np.flatnonzero(removed_ns)
+    chosen = np.flatnonzero(removed_ns)
+    intervals = waits.delays.intervals.take(chosen)
     ends = waits.trace.derive("replay").find_ends(intervals)
-    return Removal(intervals.rank[chosen].astype(np.int64), ends[chosen], removed_ns[chosen])
+    return Removal(intervals.rank.astype(np.int64), ends, removed_ns[chosen])
 
 
 def join_saved_time(

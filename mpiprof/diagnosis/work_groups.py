@@ -64,12 +64,14 @@ def _find_callers(trace: Trace, delays: Delays) -> Bool:
     intervals, sums = delays.intervals, trace.message_sums
     call_rank, _, _, call_site = read_recorded_calls(trace)
     pairs = np.array(delays.sites, np.int64).reshape(-1, 2)
-    around = pairs[intervals.key]
-    rank = [call_rank, sums["rank"].to_numpy(np.int64), *[intervals.rank] * 2]
-    site = [call_site, sums["site_id"].to_numpy(np.int64), *around.T]
-    sites = max(int(of.max(initial=NOWHERE)) for of in site) + 1 - UNRECORDED
+    site = np.concatenate([call_site, sums["site_id"].to_numpy(np.int64)])
+    sites = max(int(of.max(initial=NOWHERE)) for of in (site, pairs)) + 1 - UNRECORDED
     makes = np.zeros((sites, trace.ranks), np.bool_)
-    makes[np.concatenate(site), np.concatenate(rank)] = True
+    makes[site, np.concatenate([call_rank, sums["rank"].to_numpy(np.int64)])] = True
+    works = np.zeros((len(pairs), trace.ranks), np.bool_)
+    works[intervals.key, intervals.rank] = True
+    for column in pairs.T:
+        np.logical_or.at(makes, column, works)
     makes[[NOWHERE, UNRECORDED]] = True  # the start of the run, and any call
     both: Bool = makes[pairs[:, 0]] & makes[pairs[:, 1]]
     return both
