@@ -161,7 +161,8 @@ def _replay_without(
     run_ns = float(trace.run_ns)
     candidates = exclusive_work.list_candidates(members)
     loops = polling.choose_loops(delays)
-    pairs = slow_messages.choose_pairs(transfers, run_ns)
+    nodes = [trace.node_ids.get(rank, "?") for rank in range(trace.ranks)]
+    pairs = slow_messages.choose_pairs(transfers, run_ns, nodes)
     stopped = repeated_stops.choose_ranks(stops, trace.ranks)
     serial = serial_turns.choose_places(turns, run_ns)
     if not (candidates or crowds or loops or pairs or stopped or serial):
@@ -172,7 +173,7 @@ def _replay_without(
         partial(polling.remove_delays, loops=loops),
         partial(repeated_stops.remove_stops, ranks=stopped),
         partial(serial_turns.remove_turns, places=serial),
-        partial(slow_messages.remove_transfers, pairs=pairs),
+        partial(slow_messages.remove_transfers, candidates=pairs),
     ]
     return [
         *exclusive_work.make_causes(trace, candidates, of_members, run_ns),

@@ -55,7 +55,7 @@ CAUSES = {
     "oversubscription": "ranks wait for processors",
     "serial_section": "one rank works while the others wait",
     "serial_turns": "ranks work one at a time while the others wait",
-    "slow_link": "messages between two ranks take longer than others",
+    "slow_link": "messages between some ranks or nodes take longer than others",
     "larger_messages": "messages between two ranks are larger than others",
     "polling": "a rank finds messages late, because it pauses between its polls",
     "wavefront": "ranks wait in turn, as in a sweep or a pipeline",

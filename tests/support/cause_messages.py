@@ -42,15 +42,28 @@ def slow_link(
     return program
 
 
-def slow_network(ranks: int, steps: int, work_ms: float, slow_ms: float = 0.0) -> Program:
-    """Return a halo exchange on a ring; messages between its two nodes take longer."""
-    node_of = [rank * 2 // ranks for rank in range(ranks)]
-    pairs = [pair for pair in permutations(range(ranks), 2) if node_of[pair[0]] != node_of[pair[1]]]
-    network = Network(slow_links=dict.fromkeys(pairs, round(slow_ms * MS)))
-    program = Program(
-        ranks, network, intervals=True, nodes=node_of, offsets=(0, 0), drifts=(0.0,) * 2
-    )
-    noise, neighbours = Noise(ranks), make_grid((ranks,))
+def slow_network(
+    grid: Sequence[int],
+    nodes: int,
+    steps: int,
+    work_ms: float,
+    node: int | None = None,
+    slow_ms: float = 0.0,
+) -> Program:
+    """Return a halo exchange on a grid; messages between nodes take longer.
+
+    node: the only node whose messages to other nodes take longer; all by default.
+    """
+    ranks = int(np.prod(grid))
+    node_of = [rank * nodes // ranks for rank in range(ranks)]
+    slow_links = {}
+    for pair in permutations(range(ranks), 2):
+        ends = {node_of[rank] for rank in pair}
+        if len(ends) == 2 and (node is None or node in ends):
+            slow_links[pair] = round(slow_ms * MS)
+    options = {"nodes": node_of, "offsets": (0,) * nodes, "drifts": (0.0,) * nodes}
+    program = Program(ranks, Network(slow_links=slow_links), intervals=True, **options)
+    noise, neighbours = Noise(ranks), make_grid(grid)
     for _ in range(steps):
         program.halo(neighbours, noise.work(work_ms * MS))
         program.collective("allreduce", "step.py:31:main", noise.work(MS / 50))
