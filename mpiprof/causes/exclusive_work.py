@@ -6,8 +6,10 @@
 Work between the same calls belongs together (number_same_work in account/work_intervals.py). Ranks
 with less than MIN_WORK_SHARE of the largest usual work of a rank there do not take part in it. The
 usual work is the median segment times the number of segments, because few long segments are events
-(single_event.py) or a habit. If at most half of the ranks take part, the run is replayed without
-this work. It is a cause if the run then ends earlier by MIN_SAVED_SHARE of its time, and by
+(single_event.py) or a habit. If all ranks take part, the work at one place may be additional: only
+a few ranks work there, and they work elsewhere as long as the others, as an inner rank of a tree
+that combines results. If at most half of the ranks take part, the run is replayed without this
+work. It is a cause if the run then ends earlier by MIN_SAVED_SHARE of its time, and by
 MIN_OWN_SHARE of the removed work of a rank: then the other ranks wait for it. The saving is exact
 for a serial section. For a group it is the time until the other ranks are the slowest ones. If the
 same share of each segment saves as much, the group lacks only this share of its work.
@@ -43,7 +45,7 @@ from mpiprof.trace.types import Array, Float, Int
 
 MIN_WORK_SHARE = 0.03  # of the largest work of a rank, from which a rank takes part in the work
 MAX_MEMBER_SHARE = 0.5  # of the ranks that take part
-MIN_MEDIAN_SHARE = 0.7  # of the largest work of a member, that the median of the members has
+MIN_MEDIAN_SHARE = 0.7  # of the largest work of a member, that the lower median of the members has
 MIN_MORE_WORK = 1.05  # of several members in the run, over that of the other ranks
 MIN_SAVED_SHARE = 0.01  # of the run time
 MIN_OWN_SHARE = 0.1  # of the work of a member that the run time would lack
@@ -152,9 +154,30 @@ def choose_members(
         is_notable = work_ns.max() >= MIN_SAVED_SHARE * run_ns
         if is_notable and _are_few_and_equal(work_ns, members, rank_work_ns):
             groups_of_ranks.setdefault(tuple(members.tolist()), []).append(same_work)
+            continue
+        for place in same_work if is_notable and len(same_work) > 1 else ():
+            members = _find_additional(sums[place], rank_work_ns)
+            is_costly = sums[place].max() >= MIN_SAVED_SHARE * run_ns
+            if is_costly and _are_few_and_equal(sums[place], members, rank_work_ns):
+                groups_of_ranks.setdefault(tuple(members.tolist()), []).append((place,))
     candidates = [Members(of, tuple(groups)) for of, groups in groups_of_ranks.items()]
     candidates.sort(key=lambda candidate: -_find_largest_work(sums, candidate))
     return candidates[:MAX_REPLAYS]
+
+
+def _find_additional(work_ns: Float, rank_work_ns: Float) -> Int:
+    """Return the ranks that work at a place beside the work of all ranks, or none.
+
+    work_ns: of each rank at the place. rank_work_ns: of each rank in the run.
+    """
+    members = np.flatnonzero(work_ns >= max(MIN_WORK_SHARE * work_ns.max(), 1.0))
+    others_ns = np.delete(rank_work_ns, members)
+    if not len(others_ns):
+        return members[:0]
+    rest_ns = rank_work_ns[members] - work_ns[members]
+    is_beside = rest_ns.min() >= MIN_MEDIAN_SHARE * np.median(others_ns)
+    is_more = rank_work_ns[members].min() >= MIN_MORE_WORK * others_ns.max()
+    return members if is_beside and is_more else members[:0]
 
 
 def _are_few_and_equal(work_ns: Float, members: Int, rank_work_ns: Float) -> bool:
@@ -165,7 +188,8 @@ def _are_few_and_equal(work_ns: Float, members: Int, rank_work_ns: Float) -> boo
     if not 0 < len(members) <= MAX_MEMBER_SHARE * len(work_ns):
         return False
     # One member that works longer than the others of its group is the habit of a rank.
-    if np.median(work_ns[members]) < MIN_MEDIAN_SHARE * work_ns.max():
+    lower_median_ns = np.sort(work_ns[members])[(len(members) - 1) // 2]
+    if lower_median_ns < MIN_MEDIAN_SHARE * work_ns.max():
         return False
     # Groups with equal work between different calls, such as even and odd ranks, are no cause.
     other_work_ns = np.median(np.delete(rank_work_ns, members))

@@ -159,9 +159,17 @@ def lock_server(
 
 
 def message_tree(
-    ranks: int, steps: int, work_ms: float, rank: int = 0, slow_ms: float = 0.0
+    ranks: int,
+    steps: int,
+    work_ms: float,
+    rank: int = 0,
+    slow_ms: float = 0.0,
+    combine_ms: float = 0.0,
 ) -> Program:
-    """Return a reduction and a broadcast along a binomial tree that the program has written."""
+    """Return a reduction and a broadcast along a binomial tree that the program has written.
+
+    slow_ms: work of one rank before the reduction. combine_ms: after its first two messages.
+    """
     program, noise = Program(ranks, intervals=True), Noise(ranks)
     everybody = np.arange(ranks)
     strides = [1 << bit for bit in range((ranks - 1).bit_length())]
@@ -171,6 +179,7 @@ def message_tree(
             children = everybody[everybody % (2 * stride) == stride]
             sites = "tree.py:22:reduce", "tree.py:19:reduce"
             program.message(children, children - stride, SMALL, sites=sites)
+            program.work(only(ranks, rank, combine_ms * (stride == 2)))
         for stride in reversed(strides):
             children = everybody[everybody % (2 * stride) == stride]
             sites = "tree.py:37:broadcast", "tree.py:33:broadcast"
