@@ -8,8 +8,9 @@ An event is a fact of the run, whether or not it returns. So it is no test of si
 is reported if the run would end earlier by MIN_SAVED_SHARE without its time beyond the usual time
 of its place, and if it stands out: its savings are STANDS_OUT times those of the next event of its
 kind (work, a call, asleep, or ready to run without a processor). Otherwise the work varies all the
-time. Operating systems disturb all programs for less than MIN_EXCESS_NS, so shorter events are not
-reported. If ranks wait longer for a processor than they run, only events of sleep are reported.
+time. Work must also exceed its usual time by STANDS_OUT standard deviations of its place. Operating
+systems disturb all programs for less than MIN_EXCESS_NS, so shorter events are not reported. If
+ranks wait longer for a processor than they run, only events of sleep are reported.
 
 Events of the same ranks at the same place are one cause. So are more than MAX_CAUSES events of
 different ranks, but these are an accident of no rank in particular.
@@ -32,6 +33,7 @@ import numpy as np
 from mpiprof.account.work_intervals import INSIDE
 from mpiprof.account.work_segments import Work, read_work
 from mpiprof.causes.cause import Cause, FoundCause
+from mpiprof.causes.habits.significance import MAD_SCALE
 from mpiprof.causes.place import find_place
 from mpiprof.causes.removal import Removal, Saving, find_saving, join_removals
 from mpiprof.causes.segments import read_calls_without_waits
@@ -45,7 +47,7 @@ MIN_EXCESS_SHARE = 0.005  # of the run time, beyond the usual time, for a candid
 MIN_EXCESS_NS = 20_000_000  # of a reported event, in a run that is not short
 MAX_SHORT_SHARE = 0.05  # of a short run, that is the minimum excess there
 MIN_SAVED_SHARE = 0.01  # of the run time
-STANDS_OUT = 5.0  # savings of an event over those of the next one
+STANDS_OUT = 5.0  # savings of an event over those of the next one, and time over its deviation
 MIN_MEMBER_SHARE = 0.5  # of the longest excess of simultaneous segments, for a cause of the others
 MAX_EVENTS = 8
 MAX_CAUSES = 3
@@ -240,10 +242,15 @@ def _join_events(events: Sequence[FoundCause], event_ranks: tuple[int, ...]) -> 
 
 
 def _find_long_work(work: Work, least_ns: float) -> Array:
-    """Return the segments of work that exceed the median of their place by some time."""
+    """Return the segments of work that exceed the median of their place by some time.
+
+    The time must exceed STANDS_OUT standard deviations of the place as well.
+    """
     length = work.length_ns.astype(np.float64)
     usual = find_medians(work.place, length, len(work.places))[work.place]
-    index = np.flatnonzero(length - usual >= least_ns)
+    deviation = find_medians(work.place, np.abs(length - usual), len(work.places))[work.place]
+    by_noise = STANDS_OUT * MAD_SCALE * deviation
+    index = np.flatnonzero(length - usual >= np.maximum(least_ns, by_noise))
     pairs = np.array(work.places or [(0, 0)], np.int64)[work.place[index]]
     columns = work.rank[index], work.begin_ns[index], work.end_ns[index]
     return _make_segments(*columns, length[index], usual[index], pairs[:, 0], pairs[:, 1])
