@@ -12,7 +12,7 @@ from mpiprof.diagnosis.delay_matrix import DelayMatrix
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float
 
-MIN_LATE_SHARE = 0.5  # of the columns, from which a rank is usually late
+MIN_LATE_SHARE = 0.5  # of the columns; a rank that is late in more of them is usually late
 MAX_JOINT_SHARE = 0.1  # of the columns in which several ranks are late, that are late by turns
 MIN_DUE_SHARE = 0.9  # of the largest delay in a column, for the ranks at which the delay is
 
@@ -72,10 +72,10 @@ def find_stay(habit: Habit) -> tuple[int, int]:
 def find_lateness(matrix: DelayMatrix, habit: Habit) -> tuple[tuple[int, float], ...]:
     """Return the usual delay of each rank of a habit in ns, the largest first.
 
-    A rank that is late in the smaller part of the columns has the usual delay of these.
+    A rank that is late in at most half of the columns has the usual delay of these.
     """
     excess, is_late = _find_late_cells(matrix, habit)
-    chosen = np.where(is_late.mean(1, keepdims=True) < MIN_LATE_SHARE, is_late, True)
+    chosen = np.where(is_late.mean(1, keepdims=True) <= MIN_LATE_SHARE, is_late, True)
     chosen[~chosen.any(1)] = True
     late = [float(np.median(row[columns])) for row, columns in zip(excess, chosen, strict=True)]
     return tuple(sorted(zip(habit.ranks, late, strict=True), key=lambda pair: -pair[1]))
@@ -83,10 +83,10 @@ def find_lateness(matrix: DelayMatrix, habit: Habit) -> tuple[tuple[int, float],
 
 def are_late_by_turns(matrix: DelayMatrix, habit: Habit) -> bool:
     """Return whether at most one of several ranks is late in nearly every column."""
-    if habit.cause != "rank" or len(habit.ranks) < 2:
+    if habit.cause not in ("rank", "periodic") or len(habit.ranks) < 2:
         return False
     _, is_late = _find_late_cells(matrix, habit)
-    is_any_seldom = is_late.mean(1).min() < MIN_LATE_SHARE
+    is_any_seldom = is_late.mean(1).min() <= MIN_LATE_SHARE
     return bool(is_any_seldom and (is_late.sum(0) > 1).mean() <= MAX_JOINT_SHARE)
 
 

@@ -73,6 +73,21 @@ def _find_chance_of_events(costs: Float, last: Int, row: int, ranks: int) -> flo
     return min(float(special.bdtrc(hits - 1, count, 1 / ranks)) * ranks, 1.0)
 
 
+def find_turns(work_ns: Float) -> tuple[Int, Float, float]:
+    """Return the last row of each column, its lateness, and the p-value that so few rows are last.
+
+    Under the null hypothesis, each next row is any other row. A row that is last in consecutive
+    columns counts once, because a wandering row is last for a while.
+    """
+    from scipy import special
+
+    row = np.nanargmax(work_ns, 0)
+    late = np.nanmax(work_ns, 0) - column_medians(work_ns)
+    rows, few, moves = len(work_ns), len(np.unique(row)), np.count_nonzero(np.diff(row))
+    p = float(special.comb(rows, few)) * ((few - 1) / max(rows - 1, 1)) ** moves
+    return row, np.nan_to_num(late), min(p, 1.0)
+
+
 def _find_costly_median(values: Float) -> float:
     """Return the median of the largest values that add up to half of the sum."""
     order = np.sort(values)[::-1]

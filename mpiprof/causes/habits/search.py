@@ -25,7 +25,7 @@ from mpiprof.causes.habits.rank_set import (
     find_costliest_set,
     find_trimmed_means,
 )
-from mpiprof.causes.habits.rare_delay import find_chance_of_rare, find_rare_columns
+from mpiprof.causes.habits.rare_delay import find_chance_of_rare, find_rare_columns, find_turns
 from mpiprof.causes.habits.significance import tame
 from mpiprof.causes.habits.steady_delay import (
     find_lateness,
@@ -208,8 +208,19 @@ class _Part(WorkMatrix):
 def _find_uneven_period(
     remainder: Remainder, columns: Int, fields: Mapping[str, Any]
 ) -> Iterator[Habit]:
-    """Yield the period in whose columns all ranks differ more than in the others."""
+    """Yield the period in whose columns all ranks differ more than in the others.
+
+    If few ranks are last in these columns, these ranks are late by turns.
+    """
     work_ns, waits = remainder.work_ns[:, columns], remainder.waits[columns]
+    row, late, p = find_turns(work_ns)
+    if p <= MAX_P and np.median(late) > remainder.matrix.least_ns:
+        shift = np.zeros_like(remainder.work_ns)
+        shift[row, columns] = np.minimum(late, np.median(late))
+        described = {"late_ns": float(np.median(late)), "instances": columns, "p": p}
+        ranks = remainder.find_ranks(np.unique(row))
+        yield remainder.make("periodic", ranks, shift, **described, **fields)
+        return
     # Shrink the spread in these columns to that in the other columns.
     usual = float(
         np.median(np.delete(remainder.waits, columns)) / max(float(np.median(waits)), 1.0)
