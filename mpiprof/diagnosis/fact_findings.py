@@ -13,6 +13,7 @@ import numpy as np
 from mpiprof.causes.cause import FoundCause
 from mpiprof.causes.oversubscription import Oversubscription
 from mpiprof.causes.removal import Removal, find_saving, find_shared_ns, join_removals
+from mpiprof.causes.serial_turns import SerialTurns
 from mpiprof.causes.single_event import SingleEvent
 from mpiprof.diagnosis.delay_reasons import PREEMPTED
 from mpiprof.diagnosis.evidence import Evidence, WorkLocation
@@ -49,6 +50,7 @@ def join_findings(
     crowds = [one.fact for one in facts if isinstance(one.fact, Oversubscription)]
     founded = [one for one in habits if _has_work(one) and not _is_in_queues(one, crowds)]
     facts = [fact for fact in facts if not _is_habitual(fact, founded)]
+    founded = [one for one in founded if not _are_serial_turns(trace, one, facts)]
     if facts:
         founded = [one for one in founded if _saves_time(trace, one, [*facts, *founded])]
     kept: list[Finding] = []
@@ -71,6 +73,17 @@ def _is_habitual(fact: Finding, habits: Sequence[Finding]) -> bool:
     removals = [habit.removal for habit in habits if habit.removal is not None]
     shared_ns = [find_shared_ns(removal, of_habit) for of_habit in removals]
     return max(shared_ns, default=0.0) >= MAX_SHARED * removal.total_ns
+
+
+def _are_serial_turns(trace: Trace, habit: Finding, facts: Sequence[Finding]) -> bool:
+    """Return whether a fact explains more of a delay that moves over all ranks: serial work."""
+    if habit.removal is None or len(habit.ranks) < trace.ranks:
+        return False
+    for fact in facts:
+        if isinstance(fact.fact, SerialTurns) and fact.removal and fact.saved_ns > habit.saved_ns:
+            shared_ns = find_shared_ns(habit.removal, fact.removal)
+            return shared_ns >= MAX_SHARED * habit.removal.total_ns
+    return False
 
 
 def _limit_to_rest(finding: Finding, findings: Sequence[Finding], waiting_ns: float) -> Finding:

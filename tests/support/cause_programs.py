@@ -15,7 +15,7 @@ from mpiprof.testing.neighbours import make_grid
 from mpiprof.testing.program import Program
 from mpiprof.trace.types import Int
 from support.cause_judgement import list_ranks
-from support.random_work import MS, Noise
+from support.random_work import MS, SPREAD, Noise
 
 
 def only(ranks: int, chosen: int | Sequence[int], ms: float) -> Int:
@@ -230,15 +230,19 @@ def adaptive_mesh(
     return program
 
 
-def block_columns(ranks: int, columns: int, work_ms: float, panel_ms: float = 0.0) -> Program:
+def block_columns(
+    ranks: int, columns: int, work_ms: float, spread: float = SPREAD, panel_ms: float = 0.0
+) -> Program:
     """Return an LU factorisation; columns of blocks belong to the ranks in turn.
 
     In step k the owner of column k factorises it and broadcasts it, and all update the rest.
+    spread: standard deviation of the updates, over their mean.
     """
     program, noise = Program(ranks, intervals=True), Noise(ranks)
     for column in range(columns):
         owner, rest = column % ranks, (columns - column) / columns
         panel_ns = only(ranks, owner, panel_ms * rest)
         program.collective("bcast", "lu.py:25:factorise", panel_ns, 65536, owner)
-        program.collective("allreduce", "lu.py:31:factorise", noise.work(work_ms * rest * MS))
+        update_ns = noise.work(work_ms * rest * MS, spread)
+        program.collective("allreduce", "lu.py:31:factorise", update_ns)
     return program
