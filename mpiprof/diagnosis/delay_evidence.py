@@ -146,7 +146,10 @@ def _find_removed_work(
         excess = matrix.compute_excess(ranks, habit.instances)
         rest = np.where(comparable, 0.0, of.spread_over_intervals(excess, ranks))
         length = np.maximum(limited - rest, 0.0)
-        most = np.nan_to_num(np.maximum(habit.shift_ns, 0.0))
+        shift = np.nan_to_num(habit.shift_ns)
+        if habit.cause == "gradient":  # the repair gives each rank at most the median work
+            shift = shift - np.median(shift, 0)
+        most = np.maximum(shift, 0.0)
         length = start - of.limit(start - length, most)
     return before - length
 
