@@ -75,13 +75,20 @@ class DelayMatrix(WorkMatrix):
     def has_common_last(self) -> bool:
         """Return whether one rank works longest in more columns than it would by chance.
 
-        The columns count as independent, so this is no proof: ranks that wander differ for long.
+        It is the same rank in both halves of the columns, because a rank that wanders works longest
+        for a while. For the same reason, columns count as often as the rank changes. Ranks that
+        wander for longer remain, so this is no proof.
         """
         from scipy import special
 
         rows, count = self.work_ns.shape
-        often = int(np.bincount(np.nanargmax(self.work_ns, 0)).max())
-        p: float = rows * special.bdtrc(often - 1, count, 1 / rows)
+        last = np.nanargmax(self.work_ns, 0)
+        stay = count / (1 + np.count_nonzero(np.diff(last)))
+        first, second = (np.bincount(half, minlength=rows) for half in np.array_split(last, 2))
+        if first.argmax() != second.argmax():
+            return False
+        often = int((first + second).max() / stay)
+        p: float = rows * special.bdtrc(often - 1, int(count / stay), 1 / rows)
         return rows > 1 and p <= MAX_CHANCE
 
     def find_scale(self, index: Int) -> float:
