@@ -101,7 +101,8 @@ def _find_candidates(remainder: Remainder) -> Iterator[Habit]:
     yield from _find_moving(remainder)
     if period is not None and not of_ranks:
         yield from _find_uneven_period(remainder, *period)
-    yield from _find_rare(remainder, leads[0])
+    yield from _find_rare(remainder, remainder.work_ns, leads[0], np.array([leads[0]]))
+    yield from _find_rare_node(remainder)
 
 
 def _list_leads(remainder: Remainder) -> list[int]:
@@ -293,20 +294,40 @@ def _follow_rows(remainder: Remainder, way: Way, columns: Int) -> Float | None:
     return shift
 
 
-def _find_rare(remainder: Remainder, row: int) -> Iterator[Habit]:
-    """Yield the rank with far more costly rare delays than other ranks, if any."""
-    work_ns, waits = remainder.work_ns, remainder.waits
+def _find_rare_node(remainder: Remainder) -> Iterator[Habit]:
+    """Yield the node whose ranks have far more costly rare delays together than other nodes."""
+    matrix = remainder.matrix
+    counts = np.bincount(matrix.node)
+    if len(counts) < 2 or counts.min() < 2 or np.isnan(remainder.work_ns).any():
+        return
+    # The median of a node's ranks shows no delay of a single rank.
+    nodes = range(len(counts))
+    of_node = np.stack([column_medians(remainder.work_ns[matrix.node == node]) for node in nodes])
+    latest = int(np.bincount(of_node.argmax(0), remainder.waits, len(counts)).argmax())
+    rows = np.flatnonzero(matrix.node == latest)
+    yield from _find_rare(remainder, of_node, latest, rows, matrix.nodes[latest])
+
+
+def _find_rare(
+    remainder: Remainder, work_ns: Float, row: int, rows: Int, node: str | None = None
+) -> Iterator[Habit]:
+    """Yield the rank or node with far more costly rare delays than the others, if any.
+
+    work_ns: work of each rank or each node. row: of the late one. rows: of its ranks.
+    """
+    waits = remainder.waits
     columns = find_rare_columns(work_ns, waits, row)
     if not len(columns):
         return
     p = find_chance_of_rare(work_ns, waits, row, len(columns))
-    late_ns = float(np.median(find_lateness(work_ns, np.array([row]))[columns]))
+    late_ns = float(np.median(find_lateness(remainder.work_ns, rows)[columns]))
     if p > MAX_P or late_ns <= remainder.matrix.least_ns:
         return
-    shift = np.zeros_like(work_ns)
-    shift[row, columns] = late_ns
-    ranks = remainder.find_ranks(np.array([row]))
-    rare = remainder.make("rank", ranks, shift, late_ns=late_ns, instances=columns, p=p)
+    shift = np.zeros_like(remainder.work_ns)
+    shift[np.ix_(rows, columns)] = late_ns
+    described = {"late_ns": late_ns, "instances": columns, "p": p, "node": node}
+    cause = "node" if node else "rank"
+    rare = remainder.make(cause, remainder.find_ranks(rows), shift, **described)
     weight = np.bincount(np.nanargmax(work_ns, 0), waits, len(work_ns))
     usual = min(float(np.median(np.delete(weight, row))) / max(float(weight[row]), 1.0), 1.0)
     gain_ns = (1.0 - usual) * rare.gain_ns
