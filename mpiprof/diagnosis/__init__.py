@@ -1,6 +1,5 @@
-"""Diagnosis of a run: delays and their origin, patterns, findings, verdict.
+"""Diagnosis of a run: arrival statistics, findings, the verdict, and comparisons of runs.
 
-Samples of the costliest call sites are searched for patterns of lateness that chance does not
-explain. `findings` ranks them by cost, `verdict` concludes on the run. No plotting, no command
-line, no MPI.
+`findings` sorts the findings from delays, facts and single call sites by the time that they save,
+and `verdict` concludes on the run. No plotting, no command line, no MPI.
 """

@@ -14,7 +14,7 @@ import numpy as np
 from mpiprof.account.work_intervals import INSIDE
 from mpiprof.causes.habits.habit import Habit
 from mpiprof.causes.habits.significance import MIN_OTHERS
-from mpiprof.causes.place import add_up, find_place
+from mpiprof.causes.place import Pair, add_up, find_place
 from mpiprof.causes.removal import Removal, Saving, replay_without
 from mpiprof.diagnosis.delay_matrix import MIN_REPETITION_SHARE, Cells, DelayMatrix
 from mpiprof.diagnosis.delay_reasons import (
@@ -35,7 +35,6 @@ from mpiprof.trace.types import Bool, Float
 
 MAX_LOCATIONS = 3  # pairs of call sites that a finding names
 MAX_WINDOW_PAIRS = 16  # pairs of call sites of a window whose costs are divided among the ranks
-Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from mpiprof.causes.habits.habit import Habit, count_late_instances
 from mpiprof.causes.habits.joined_habits import join_habits
 from mpiprof.causes.habits.search import find_habits
 from mpiprof.causes.habits.varying_delay import add_variation
-from mpiprof.causes.place import describe_call, find_place
+from mpiprof.causes.place import Pair, describe_call, find_place
 from mpiprof.causes.repeated_stops import RepeatedStops
 from mpiprof.causes.search import apply_beside_search
 from mpiprof.causes.single_event import SingleEvent
@@ -59,7 +59,6 @@ from mpiprof.diagnosis.finding import Finding, make_finding
 from mpiprof.diagnosis.habit_details import FoundHabit, join_matrices, sum_gains
 from mpiprof.diagnosis.habit_finding import make_habit_finding
 from mpiprof.diagnosis.repetition_matrix import (
-    Pair,
     PairIntervals,
     RepetitionMatrix,
     find_longest,

@@ -1,6 +1,6 @@
 """Work of all ranks by step or repetition, as input to the search for habits.
 
-The search (habits.py) needs times whose excess over the other ranks costs wait. Work is time
+The search (causes/habits) needs times whose excess over the other ranks costs wait. Work is time
 without waits, whose costs are known (delay_graph.py). A rank that waits for others has no excess
 here, however late it arrives.
 """

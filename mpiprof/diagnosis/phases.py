@@ -118,7 +118,7 @@ def find_change_points(signal: Float, last: Int) -> Int:
     signal: logarithm of the imbalance. last: last rank, -1 if unknown. Running medians remove
     single outliers. The constants above define the minimum difference of neighbouring phases.
     Persistent fluctuations, as of wandering ranks, count as noise (`persistence_ratio` in
-    diagnosis/significance.py).
+    causes/habits/significance.py).
     """
     count = len(signal)
     if count < 2 * MIN_LENGTH:

@@ -15,6 +15,7 @@ import numpy as np
 from mpiprof.account.delay_graph import Intervals
 from mpiprof.account.work_intervals import INSIDE
 from mpiprof.causes.habits.work_matrix import column_medians
+from mpiprof.causes.place import Pair
 from mpiprof.diagnosis.delay_matrix import (
     MIN_REPETITION_SHARE,
     OUTSIDE,
@@ -32,7 +33,6 @@ from mpiprof.trace.types import Bool, Float, Int
 
 MAX_FEW_SHARE = 0.75  # of the usual number of intervals, up to which a rank has far fewer
 
-Pair: TypeAlias = tuple[int, int]  # sites of the calls before and after an interval
 # Returns the longest interval of each rank that ends up to each time, from the last one on.
 FindLongest: TypeAlias = Callable[[Int], Float]
 

@@ -21,9 +21,10 @@ from mpiprof.account.work_intervals import INSIDE
 from mpiprof.causes.habits.habit import Habit
 from mpiprof.causes.habits.rank_set import compute_gain
 from mpiprof.causes.habits.work_matrix import column_medians
+from mpiprof.causes.place import Pair
 from mpiprof.diagnosis.delay_matrix import DelayMatrix
 from mpiprof.diagnosis.habit_details import FoundHabit
-from mpiprof.diagnosis.repetition_matrix import Pair, RepetitionMatrix
+from mpiprof.diagnosis.repetition_matrix import RepetitionMatrix
 from mpiprof.trace.types import Float, Int
 
 MAX_SAME_PAIRS = 4  # other pairs of call sites with the same work, for each pair

@@ -95,10 +95,14 @@ def describe_own_frames(
             (f for f, skipped in zip(frames, in_library, strict=True) if not skipped), described
         )
         function, line = frame["function"], frame["line"]
-        # The text of a function without a line ends in an offset, which is removed.
-        name = function.partition("+0x")[0] if function and line is None else function
+        name = remove_offset(function) if function and line is None else function
         found[location] = (frame["file"], name), line
     return found
+
+
+def remove_offset(function: str) -> str:
+    """Return the name of a function without a line, whose text ends in an offset."""
+    return function.partition("+0x")[0]
 
 
 def is_in_library(frame: dict[str, Any], described: dict[str, Any]) -> bool:

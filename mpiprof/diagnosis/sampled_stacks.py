@@ -11,7 +11,7 @@ import numpy as np
 
 from mpiprof.diagnosis.arrival_statistics import SIMILAR_SHARE, ArrivalStatistics, find_late_rank
 from mpiprof.diagnosis.finding import names_late_ranks
-from mpiprof.diagnosis.sampled_code import is_in_library, list_call_frames
+from mpiprof.diagnosis.sampled_code import is_in_library, list_call_frames, remove_offset
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
@@ -177,8 +177,7 @@ def _name_function(frame: dict[str, Any]) -> tuple[str, int]:
     name = str(frame["function"] or "?")
     if not frame["line"] and name.startswith("0x"):
         return f"in {Path(str(frame['file'])).name}", 0
-    # The text of a function without a line ends in an offset, which is removed.
-    return (name, frame["line"]) if frame["line"] else (name.partition("+0x")[0], 0)
+    return (name, frame["line"]) if frame["line"] else (remove_offset(name), 0)
 
 
 class _TreeBuilder:
