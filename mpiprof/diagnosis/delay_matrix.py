@@ -76,19 +76,20 @@ class DelayMatrix(WorkMatrix):
         """Return whether one rank works longest in more columns than it would by chance.
 
         It is the same rank in both halves of the columns, because a rank that wanders works longest
-        for a while. For the same reason, columns count as often as the rank changes. Ranks that
-        wander for longer remain, so this is no proof.
+        for a while. For the same reason, columns count less if the rank changes less often than in
+        independent columns. Ranks that wander for longer remain, so this is no proof.
         """
         from scipy import special
 
         rows, count = self.work_ns.shape
         last = np.nanargmax(self.work_ns, 0)
-        stay = count / (1 + np.count_nonzero(np.diff(last)))
         first, second = (np.bincount(half, minlength=rows) for half in np.array_split(last, 2))
         if first.argmax() != second.argmax():
             return False
-        often = int((first + second).max() / stay)
-        p: float = rows * special.bdtrc(often - 1, int(count / stay), 1 / rows)
+        often = int((first + second).max())
+        by_chance = (count - 1) * (1 - float((((first + second) / count) ** 2).sum()))
+        stay = max(by_chance / max(np.count_nonzero(np.diff(last)), 1), 1.0)
+        p: float = rows * special.bdtrc(int(often / stay) - 1, int(count / stay), 1 / rows)
         return rows > 1 and p <= MAX_CHANCE
 
     def find_scale(self, index: Int) -> float:
