@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from itertools import permutations, product
+from typing import Any
 
 import numpy as np
 
@@ -61,8 +62,9 @@ def slow_network(
         ends = {node_of[rank] for rank in pair}
         if len(ends) == 2 and (node is None or node in ends):
             slow_links[pair] = round(slow_ms * MS)
-    options = {"nodes": node_of, "offsets": (0,) * nodes, "drifts": (0.0,) * nodes}
-    program = Program(ranks, Network(slow_links=slow_links), intervals=True, **options)
+    clocks: dict[str, Any] = {"offsets": (0,) * nodes, "drifts": (0.0,) * nodes}
+    network = Network(slow_links=slow_links)
+    program = Program(ranks, network, intervals=True, nodes=node_of, **clocks)
     noise, neighbours = Noise(ranks), make_grid(grid)
     for _ in range(steps):
         program.halo(neighbours, noise.work(work_ms * MS))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,8 @@ from mpiprof.metrics.time_order import (
     order_by_time,
     put_in_order,
 )
+
+NOTHING = np.zeros(0, np.int64)
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 7])
@@ -48,7 +52,7 @@ def test_places_are_those_of_a_search_in_each_rank(after: bool, is_ordered: bool
     if is_ordered:
         order = np.lexsort((sought, of_rank))
         of_rank, sought = of_rank[order], sought[order]
-    side = "right" if after else "left"
+    side: Literal["left", "right"] = "right" if after else "left"
     expected = [
         int(first[r] + np.searchsorted(time_ns[first[r] : first[r + 1]], ns, side))
         for r, ns in zip(of_rank.tolist(), sought.tolist(), strict=True)
@@ -61,7 +65,7 @@ def test_ranks_must_be_below_their_number() -> None:
         with pytest.raises(ValueError, match="not below 2"):
             order_by_time(np.array([rank]), np.zeros(1, np.int64), 2)
         with pytest.raises(ValueError, match="not below 2"):
-            find_places(np.zeros(3, np.int64), np.zeros(0), np.array([rank]), np.zeros(1))
+            find_places(np.zeros(3, np.int64), NOTHING, np.array([rank]), np.zeros(1, np.int64))
 
 
 def test_codes_are_numbered_in_order() -> None:

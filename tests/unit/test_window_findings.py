@@ -63,11 +63,14 @@ def test_three_passes_over_the_windows_find_all_causes(
 ) -> None:
     case = find_spec("late_ranks", "Two to four ranks").make_case(1, seed=0)
     path = case.build(**case.planted).write(tmp_path / "t")
-    opened = []
+    opened: list[Any] = []
     open_window = window_delays._open_window
-    monkeypatch.setattr(
-        window_delays, "_open_window", lambda *of: (opened.append(of[-1]), open_window(*of))[1]
-    )
+
+    def open_and_count(*arguments: Any) -> Any:
+        opened.append(arguments)
+        return open_window(*arguments)
+
+    monkeypatch.setattr(window_delays, "_open_window", open_and_count)
     trace = open_windows(path, monkeypatch)
     assert trace.findings()
     assert len(opened) == 3 * WINDOWS
