@@ -91,9 +91,9 @@ class Replay:
         """
         first, time_ns = self._sources
         at = find_places(first, time_ns, intervals.rank, intervals.begin_ns, after=True)
-        here = np.flatnonzero(at < first[intervals.rank + 1])
+        has_source = at < first[intervals.rank + 1]
         ends = intervals.end_ns.copy()
-        ends[here] = np.minimum(ends[here], time_ns[at[here]])
+        ends[has_source] = np.minimum(ends[has_source], time_ns[at[has_source]])
         return ends
 
     def find_saved_times(

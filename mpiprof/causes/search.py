@@ -23,6 +23,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from mpiprof.account.work_segments import records_each_call
 from mpiprof.causes import (
     exclusive_work,
@@ -35,6 +37,7 @@ from mpiprof.causes import (
 )
 from mpiprof.causes.cause import Cause, FoundCause
 from mpiprof.causes.exclusive_work import Members
+from mpiprof.causes.habits.work_matrix import number_nodes
 from mpiprof.causes.oversubscription import Oversubscription
 from mpiprof.causes.removal import find_saving, join_removals
 from mpiprof.causes.single_event import SingleEvent, choose_standing_out, list_events
@@ -47,7 +50,7 @@ CAUSES = Cause.__subclasses__()  # of the modules above
 LARGE_TABLES = ("calls_without_waits", "recorded_calls", "work")
 
 Function = Callable[[Trace], Any]  # of a run or a window of it
-Passes = Generator[list[Function], list[list[Any]], list[FoundCause]]
+Passes = Generator[list[Function], Any, list[FoundCause]]  # receives results by function
 
 
 class CauseSearch:
@@ -62,16 +65,17 @@ class CauseSearch:
         self.lock = threading.Lock()
         self.causes: list[FoundCause] = []
         self._passes = _search(trace)
-        self._advance(lambda: next(self._passes))
+        self._advance(None)
 
     def take_results(self, windows: Sequence[list[Any]]) -> None:
         """Continue with the results of `functions` in each window."""
         results = [list(of_function) for of_function in zip(*windows, strict=True)]
-        self._advance(lambda: self._passes.send(results))
+        self._advance(results)
 
-    def _advance(self, step: Callable[[], list[Function]]) -> None:
+    def _advance(self, results: list[list[Any]] | None) -> None:
+        """Continue to the next pass; results: None at first."""
         try:
-            self.functions = step()
+            self.functions = self._passes.send(results)
         except StopIteration as end:
             self.functions, self.causes = [], end.value
 
@@ -161,8 +165,8 @@ def _replay_without(
     run_ns = float(trace.run_ns)
     candidates = exclusive_work.list_candidates(members)
     loops = polling.choose_loops(delays)
-    nodes = [trace.node_ids.get(rank, "?") for rank in range(trace.ranks)]
-    pairs = slow_messages.choose_pairs(transfers, run_ns, nodes)
+    _, node = number_nodes(trace, np.arange(trace.ranks))
+    pairs = slow_messages.choose_pairs(transfers, run_ns, node)
     stopped = repeated_stops.choose_ranks(stops, trace.ranks)
     serial = serial_turns.choose_places(turns, run_ns)
     if not (candidates or crowds or loops or pairs or stopped or serial):

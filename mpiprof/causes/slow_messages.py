@@ -45,7 +45,7 @@ from mpiprof.metrics.group_order import find_medians
 from mpiprof.metrics.message_rows import MessageRows
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Bool
+from mpiprof.trace.types import Bool, Int
 
 MIN_SAVED_SHARE = 0.01  # of the run time
 MIN_FACTOR = 2.0  # of slow transfers over usual ones
@@ -168,13 +168,11 @@ def sum_transfers(trace: Trace) -> pd.DataFrame:
     )
 
 
-def choose_pairs(
-    windows: Sequence[pd.DataFrame], run_ns: float, node_of: Sequence[str]
-) -> list[Pairs]:
+def choose_pairs(windows: Sequence[pd.DataFrame], run_ns: float, node: Int) -> list[Pairs]:
     """Return all pairs of ranks whose messages are slow, and each of several pairs; [] if many are.
 
     windows: as sum_transfers. The transfers of a pair exceed the usual time, in all by
-    MIN_SAVED_SHARE of the run. node_of: node of each rank.
+    MIN_SAVED_SHARE of the run. node: number of each rank's node.
     """
     lost_ns = _find_slow_pairs(windows, run_ns)
     pairs = tuple(sorted(lost_ns, key=lambda pair: -lost_ns[pair]))
@@ -182,7 +180,7 @@ def choose_pairs(
         least_ns = MIN_LIKE_SHARE * max(lost_ns.values())
         pairs = tuple(pair for pair in pairs if lost_ns[pair] >= least_ns)
     if len(pairs) > MAX_PAIRS:
-        remote = tuple(pair for pair in pairs if node_of[pair[0]] != node_of[pair[1]])
+        remote = tuple(pair for pair in pairs if node[pair[0]] != node[pair[1]])
         # Messages to a rank on the same node end in the same calls as those between nodes.
         ranks, remote_ranks = {*chain(*pairs)}, {*chain(*remote)}
         return [remote] if ranks == remote_ranks else []
@@ -217,6 +215,9 @@ def remove_transfers(trace: Trace, candidates: Sequence[Pairs]) -> list[RemovedT
     if not candidates:
         return []
     transfers = _join_peers(trace, _list_transfers(trace))
+    rank, peer = transfers["rank"], transfers["peer"]
+    pair = np.minimum(rank, peer) * trace.ranks + np.maximum(rank, peer)
+    transfers = transfers.assign(pair=pair)
     return [_remove_pairs(trace, transfers, pairs) for pairs in candidates]
 
 
@@ -299,9 +300,7 @@ def _join_windows(windows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _remove_pairs(trace: Trace, transfers: pd.DataFrame, pairs: Pairs) -> RemovedTransfers:
-    low, high = (transfers[["rank", "peer"]].agg(name, axis=1) for name in ("min", "max"))
-    keys = [first * trace.ranks + second for first, second in pairs]
-    is_here = (low * trace.ranks + high).isin(keys)
+    is_here = transfers["pair"].isin([low * trace.ranks + high for low, high in pairs])
     here = transfers[is_here]
     slow = here[here["excess_ns"] > 0].drop_duplicates("call")
     rank, exit_ns = (slow[name].to_numpy(np.int64) for name in ("rank", "exit_ns"))

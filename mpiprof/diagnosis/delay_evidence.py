@@ -148,8 +148,7 @@ def _find_removed_work(
         shift = np.nan_to_num(habit.shift_ns)
         if habit.cause == "gradient":  # the repair gives each rank at most the median work
             shift = shift - np.median(shift, 0)
-        most = np.maximum(shift, 0.0)
-        length = start - of.limit(start - length, most)
+        length = start - of.limit(start - length, np.maximum(shift, 0.0))
     return before - length
 
 
@@ -254,7 +253,7 @@ def _find_reasons(waits: ChosenWaits, chosen: Bool) -> tuple[Pair, DelayReasons]
 
 def find_reason(found: Sequence[WorkEvidence]) -> FoundReason | None:
     """Return the reason of a delay in its costliest place; None without counters."""
-    pair_ns = add_up([of.pair_ns for of in found])
+    pair_ns = add_up([evidence.pair_ns for evidence in found])
     main = max(pair_ns, key=lambda pair: pair_ns[pair], default=None)
     parts = [of.reason[1] for of in found if of.reason is not None and of.reason[0] == main]
     if not parts:
@@ -274,8 +273,8 @@ def is_blocked(found: Sequence[WorkEvidence]) -> bool:
 
 def list_locations(trace: Trace, found: Sequence[WorkEvidence]) -> Iterator[WorkLocation]:
     """Yield the pairs of call sites with most of the cost of a habit, the costliest first."""
-    pair_ns = add_up([of.pair_ns for of in found])
-    rank_ns = add_up([of.rank_ns for of in found])
+    pair_ns = add_up([evidence.pair_ns for evidence in found])
+    rank_ns = add_up([evidence.rank_ns for evidence in found])
     whole = max(sum(pair_ns.values()), 1.0)
     for pair in sorted(rank_ns, key=lambda pair: -pair_ns[pair])[:MAX_LOCATIONS]:
         rank = int(rank_ns[pair].argmax())

@@ -94,9 +94,9 @@ def join_summaries(
     joined = DelaySummary(
         sum(of.interval_ns for of in sums),
         sum(of.rest_ns for of in sums),
-        add_up([of.pair_ns for of in sums]),
-        add_up([of.pair_counts for of in sums]),
-        add_up([of.at_ns for of in sums]),
+        add_up([window.pair_ns for window in sums]),
+        add_up([window.pair_counts for window in sums]),
+        add_up([window.at_ns for window in sums]),
         np.sum([of.meeting_ns for of in sums], 0),
         np.sum([of.rank_ns for of in sums], 0),
         sum(of.meetings for of in sums),

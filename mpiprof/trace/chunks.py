@@ -70,10 +70,15 @@ class Chunk:
                 break
         return np.concatenate(found)[:most]
 
-    def first_ns(self) -> int | None:
-        """Return the entry time of its first call on its node's clock, or None without calls."""
-        calls = _select_calls(self.read(16))
-        return int(calls["enter_ns"][0]) if len(calls) else None
+    def begin_ns(self) -> int | None:
+        """Return the first known begin of a call or an interval, on its node's clock, or None."""
+        begins = self.log.begins if self.packed_bytes < 0 else self.log.packed_begins
+        if not self.live and self.index in begins:
+            return begins[self.index]
+        records = self.read(SEARCHED_RECORDS)
+        timed = records["enter_ns"][IS_TIMED.take(records["kind"], mode="clip")]
+        begins[self.index] = int(timed[0]) if len(timed) else None
+        return begins[self.index]
 
     def last_ns(self) -> int:
         """Return the end of its last call on its node's clock, or 0 if unknown."""
@@ -84,17 +89,6 @@ class Chunk:
             return max(int(calls["enter_ns"][-1]), int(calls["exit_ns"][-1]))
         longest = (records["kind"] == EXTENSION) & (records["sequence"] == LONGEST_CALL)
         return int(records["enter_ns"][longest].max(initial=0))
-
-    def begin_ns(self) -> int | None:
-        """Return the first known begin of a call or an interval, on its node's clock, or None."""
-        begins = self.log.begins if self.packed_bytes < 0 else self.log.packed_begins
-        if self.live or self.index not in begins:
-            records = self.read(SEARCHED_RECORDS)
-            timed = records["enter_ns"][IS_TIMED.take(records["kind"], mode="clip")]
-            if not len(timed):
-                return None
-            begins[self.index] = int(timed[0])
-        return begins[self.index]
 
     def is_summed(self) -> bool:
         """Return whether the chunk begins with totals. Events are in other threads' chunks."""

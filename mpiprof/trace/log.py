@@ -52,7 +52,7 @@ class LogFile:
         except OSError as error:
             raise TraceError(f"{self.name}: cannot be read: {error.strerror}") from None
         self.damaged = False  # set while chunks are read
-        self.packed_begins: dict[int, int] = {}  # as `begins`, of packed chunks
+        self.packed_begins: dict[int, int | None] = {}  # as `begins`, of packed chunks
         self._intact: dict[int, bool] = {}
         self.cut = rest != 0
         if self.cut:
@@ -203,10 +203,11 @@ class LogFile:
         return kinds
 
     @cached_property
-    def begins(self) -> dict[int, int]:
+    def begins(self) -> dict[int, int | None]:
         """First begin of a call or an interval in chunks that are not packed, by chunk.
 
-        Times are on the node's clock. Chunks that begin with other records are missing at first.
+        Times are on the node's clock, None if unknown. Chunks that begin with other records are
+        missing at first.
         """
         is_timed = IS_TIMED.take(self._starts["kind"], mode="clip")
         first = is_timed.argmax(1)

@@ -141,7 +141,7 @@ class Records(Folder):
             chunks = self.thread_chunks(rank)
             first, last = process.get("started_ns"), end["at_ns"] if end else None
             if first is None:
-                starts = [t for c in chunks if (t := c[0].first_ns()) is not None]
+                starts = [t for c in chunks if (t := c[0].begin_ns()) is not None]
                 first = min(starts, default=None)
             if last is None:
                 last = max((c[-1].last_ns() for c in chunks), default=first)
@@ -247,7 +247,7 @@ class Records(Folder):
         complete_from = {}
         for rank, threads in self.wrapped_chunks.items():
             firsts = [
-                next((t for c in chunks if c.log.is_intact(c.index) and (t := c.first_ns())), 0)
+                next((t for c in chunks if c.log.is_intact(c.index) and (t := c.begin_ns())), 0)
                 for chunks in threads
             ]
             complete_from[rank] = max(firsts, default=0)

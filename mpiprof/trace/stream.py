@@ -66,7 +66,7 @@ class ThreadStream:
         """Skip the chunks that end before a time of the joint clock, except the last of them."""
 
         def begins_later(chunk: Chunk) -> bool:
-            first = chunk.first_ns()
+            first = chunk.begin_ns()
             if first is not None and self.source.to_global is not None:
                 first = int(self.source.to_global(np.array([first]))[0])
             return first is None or first > time_ns

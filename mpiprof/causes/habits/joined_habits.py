@@ -15,7 +15,7 @@ from mpiprof.trace.types import Float
 
 MIN_JOINED_SHARE = 0.2  # minimum gain of joined ranks, over that of the ranks that hide their delay
 MIN_COMMON_SHARE = 0.8  # of the columns of two habits that are joined
-MIN_TURNS = 3  # ranks that are late one after the other; 2 if they are late in the whole run
+MIN_TURNS = 3  # of ranks that are late one after the other; one less if these are the whole run
 MAX_TURN_RATIO = 1.5  # between the delays of the turns
 MAX_TURN_GAP = 2  # columns between two turns, or in both
 
@@ -122,8 +122,8 @@ def _are_turns(turns: Sequence[Habit]) -> bool:
     sets = {frozenset(habit.ranks) for habit in turns}
     columns = sum(len(habit.instances) for habit in turns)
     is_whole = bool(turns) and columns >= turns[0].shift_ns.shape[1] - MAX_TURN_GAP
-    least = max(len(turns), MIN_TURNS - is_whole)
-    if len(sets) < least or len({len(ranks) for ranks in sets}) > 1:
+    least_turns = MIN_TURNS - 1 if is_whole else MIN_TURNS
+    if len(sets) < max(len(turns), least_turns) or len({len(ranks) for ranks in sets}) > 1:
         return False
     late = [habit.late_ns for habit in turns]
     gaps = (int(b.instances[0] - a.instances[-1]) - 1 for a, b in itertools.pairwise(turns))

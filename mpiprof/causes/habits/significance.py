@@ -284,17 +284,17 @@ def _fit(series: Float, weights: Float) -> _Fit:
 
     The first value is scaled to the variance of an innovation.
     """
-    first, kept = np.sqrt(1 - KEPT_SHARES**2)[:, None], KEPT_SHARES[:, None]
-    innovations = np.hstack([first * series[0], series[1:] - kept * series[:-1]])
-    first, kept = first[:, :, None], kept[:, :, None]
-    of_level = np.hstack([first * weights[:1], weights[1:] - kept * weights[:-1]])
+    first, share = np.sqrt(1 - KEPT_SHARES**2)[:, None], KEPT_SHARES[:, None]
+    innovations = np.hstack([first * series[0], series[1:] - share * series[:-1]])
+    first, share = first[:, :, None], share[:, :, None]
+    of_level = np.hstack([first * weights[:1], weights[1:] - share * weights[:-1]])
     squared = of_level.transpose(0, 2, 1) @ of_level
     inverse = np.linalg.pinv(squared)
     projected = of_level.transpose(0, 2, 1) @ innovations[:, :, None]
     levels = inverse @ projected
     free = len(series) - weights.shape[1]
-    rest = innovations - (of_level @ levels)[:, :, 0]
-    squares = np.maximum((rest**2).sum(1), TINY)
+    residual = innovations - (of_level @ levels)[:, :, 0]
+    squares = np.maximum((residual**2).sum(1), TINY)
     _, log_determinant = np.linalg.slogdet(squared)
     likelihood = np.log(1 - KEPT_SHARES**2) - log_determinant - free * np.log(squares)
     errors = np.sqrt((squares / free)[:, None] * np.diagonal(inverse, axis1=1, axis2=2))

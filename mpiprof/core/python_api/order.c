@@ -1,6 +1,6 @@
-/* Order of rows by group and time, for rows that consist of a few parts in order.
+/* Order of rows by group and time, for rows that consist of a few parts in order, and a search.
  *
- * It has no MPI and no state. Caller: mpiprof/trace/order.py, from any thread. The caller owns all
+ * It has no MPI and no state. Caller: mpiprof/metrics/time_order.py, from any thread. The caller owns all
  * arrays. The rows of each group are collected first. Then the parts that are in order are merged.
  * Rows of many parts are sorted by the digits of their times instead, which needs no comparisons. */
 #include <string.h>
