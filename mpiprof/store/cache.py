@@ -37,7 +37,6 @@ ALIGNMENT = 64
 CACHE_FOLDER = "cache"
 LEFT_OVER_S = 3600  # seconds without a write after which an unfinished file counts as abandoned
 FOOTER_LIMIT = 1 << 28
-SOURCE_PACKAGES = ("diagnosis", "metrics", "model", "store", "timeline", "trace")
 
 
 class DamagedError(Exception):
@@ -85,8 +84,8 @@ def count_growth(trace: Trace) -> int:
 def _hash_code() -> str:
     digest = hashlib.sha256()
     root = Path(mpiprof.__file__).parent
-    for path in sorted(p for name in SOURCE_PACKAGES for p in (root / name).glob("*.py")):
-        digest.update(f"{path.name} {path.stat().st_mtime_ns};".encode())
+    for path in sorted(root.rglob("*.py")):
+        digest.update(f"{path.relative_to(root)} {path.stat().st_mtime_ns};".encode())
     return digest.hexdigest()[:16]
 
 
