@@ -30,7 +30,15 @@ import pandas as pd
 from mpiprof.causes.cause import Cause, FoundCause
 from mpiprof.causes.place import Pair, add_up, find_place
 from mpiprof.causes.processor_sets import list_crowds
-from mpiprof.causes.removal import Removal, Saving, join_removals, join_savings, replay_without
+from mpiprof.causes.removal import (
+    Removal,
+    Saving,
+    join_removals,
+    join_savings,
+    replay_without,
+    subtract_removal,
+)
+from mpiprof.causes.repeated_stops import find_stopped_time
 from mpiprof.causes.segments import read_calls_without_waits
 from mpiprof.interface.format_units import capitalise, format_count, format_ranks, format_share
 from mpiprof.trace.trace import Trace
@@ -243,17 +251,21 @@ def _describe_crowds(trace: Trace, queues: Queues, crowds: Sequence[Crowd]) -> O
 
 
 def remove_queues(
-    trace: Trace, crowds: Sequence[Oversubscription]
+    trace: Trace, crowds: Sequence[Oversubscription], asleep: Removal, stopped: Sequence[int]
 ) -> list[tuple[Removal, Saving, float]]:
     """Return the time that each crowd waits in a run or a window of it, and its effect.
 
-    The last value is the time in queues, without that in calls.
+    The last value is the time in queues, without that in calls. Time in calls while a rank was
+    stopped is no waiting for a processor. asleep: of single events. stopped: ranks with repeated
+    stops.
     """
     results = []
+    stops = join_removals([asleep, *(find_stopped_time(trace, stopped) if stopped else ())])
     for crowd in crowds:
         removal = queues = _remove_from_work(trace, crowd.waiting_ranks)
         if crowd.processors:
-            removal = join_removals([queues, _remove_from_calls(trace, crowd.ranks)])
+            calls = _remove_from_calls(trace, crowd.ranks)
+            removal = join_removals([queues, subtract_removal(calls, stops)])
         results.append((removal, replay_without(trace, removal), queues.total_ns))
     return results
 

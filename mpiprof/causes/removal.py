@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 
 import numpy as np
 
@@ -95,6 +95,14 @@ def join_removals(removals: Sequence[Removal]) -> Removal:
     is_first = np.ones(len(added.rank), np.bool_)
     is_first[1:] = (np.diff(added.rank) != 0) | (np.diff(added.time_ns) != 0)
     return added.take(is_first)
+
+
+def subtract_removal(removal: Removal, subtracted: Removal) -> Removal:
+    """Return a removal without the time that another one removes from the same segments."""
+    union, part = join_removals([removal, subtracted]), join_removals([subtracted])
+    rest_ns = union.removed_ns.copy()
+    rest_ns[np.isin(union.keys, part.keys)] -= part.removed_ns  # both are in the same order
+    return replace(union, removed_ns=rest_ns).take(rest_ns > 0)
 
 
 def find_shared_ns(first: Removal, second: Removal) -> float:

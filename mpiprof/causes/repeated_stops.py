@@ -5,14 +5,14 @@
 
 A limit of processor time stops a rank many times for a short time, and so does a slow file. None of
 these stops stands out alone. Counters show how long a rank was neither running nor ready to run
-between two calls, and in which of its calls. A stop is such time beyond the median of the rank at
-this place, at least MIN_STOP_NS. The stops are a cause if there are MIN_STOPS, if they take
-STANDS_OUT times as long in all as those of the next rank, and if the run ends earlier by
-MIN_SAVED_SHARE without them.
+between two calls, and in which of its calls. A stop is such time beyond the usual one at this
+place, at least MIN_STOP_NS. The usual time is the median of the rank or, if that is less, the
+median of the ranks. The stops are a cause if there are MIN_STOPS, if they take STANDS_OUT times as
+long in all as those of the next rank, and if the run ends earlier by MIN_SAVED_SHARE without them.
 
-The function is silent about a run without counters, about ranks that sleep in most of their work at
-a place, and about stops in a call before the awaited ranks have come. If a habit of the rank
-explains nearly the same time, the report states the habit.
+The function is silent about a run without counters, about places where most ranks sleep, and about
+stops in a call before the awaited ranks have come. If a habit of the rank explains nearly the same
+time, the report states the habit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import ClassVar
 import numpy as np
 
 from mpiprof.account.work_intervals import INSIDE
-from mpiprof.account.work_segments import read_work
+from mpiprof.account.work_segments import Work, read_work
 from mpiprof.causes.cause import Cause, FoundCause
 from mpiprof.causes.place import find_place
 from mpiprof.causes.removal import Removal, Saving, join_removals, join_savings, replay_without
@@ -33,7 +33,7 @@ from mpiprof.causes.segments import read_calls_without_waits
 from mpiprof.interface.format_units import capitalise, format_count, format_ranks, format_time
 from mpiprof.metrics.group_order import find_medians
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Array
+from mpiprof.trace.types import Array, Float
 
 MIN_STOP_NS = 1_000_000
 MIN_STOPS = 3  # of each rank; fewer are single events
@@ -115,11 +115,24 @@ def _find_stops_in_work(trace: Trace) -> Array:
     asleep_ns = np.zeros(len(ends))
     asleep_ns[row[is_here]] = off_ns[is_here].clip(min=0)
     cell = work.place * trace.ranks + work.rank
-    lost_ns = asleep_ns - find_medians(cell, asleep_ns, len(work.places) * trace.ranks)[cell]
+    lost_ns = asleep_ns - _find_usual_sleep(work, trace.ranks, asleep_ns)[cell]
     chosen = np.flatnonzero(lost_ns >= MIN_STOP_NS)
     pairs = np.array(work.places, np.int64)[work.place[chosen]]
     columns = work.rank, work.begin_ns, work.end_ns, lost_ns
     return _make_stops(*(column[chosen] for column in columns), *pairs.T)
+
+
+def _find_usual_sleep(work: Work, ranks: int, asleep_ns: Float) -> Float:
+    """Return the usual sleep in a segment of work, of each place and rank.
+
+    It is at most that of the median rank at the place, because a limit may stop a rank each time.
+    """
+    cell, cells = work.place * ranks + work.rank, len(work.places) * ranks
+    own_ns = find_medians(cell, asleep_ns, cells)
+    works = np.flatnonzero(np.bincount(cell, minlength=cells))
+    place = works // ranks
+    of_place_ns = find_medians(place, own_ns[works], len(work.places))
+    return np.minimum(own_ns, np.repeat(of_place_ns, ranks))
 
 
 def _find_stops_in_calls(trace: Trace) -> Array:
@@ -139,7 +152,7 @@ def _find_stops_in_calls(trace: Trace) -> Array:
     lost = np.minimum(asleep, exit_ - np.maximum(enter, begin[row]))
     chosen = np.flatnonzero((of_rank[row] == rank) & (lost >= MIN_STOP_NS))
     inside = np.full(len(chosen), INSIDE)
-    columns = (column[chosen] for column in (rank, enter, exit_, lost))
+    columns = (column[chosen] for column in (rank, enter, end[row], lost))
     return _make_stops(*columns, site[row[chosen]], inside)
 
 
@@ -172,14 +185,20 @@ def remove_stops(trace: Trace, ranks: Sequence[int]) -> tuple[Removal, Saving]:
     """Return the time of the stops of some ranks in a run or a window of it, and its effect."""
     if not ranks:
         return Removal.nothing(), Saving(0.0, 0.0)
+    stopped, held = find_stopped_time(trace, ranks)
+    joined = join_removals([stopped, held])
+    saving = replay_without(trace, joined)
+    return joined, replace(saving, calls_ns=joined.total_ns - stopped.total_ns)
+
+
+def find_stopped_time(trace: Trace, ranks: Sequence[int]) -> tuple[Removal, Removal]:
+    """Return the time of the stops of some ranks, and that of other ranks' calls meanwhile."""
     stops = list_stops(trace)
     stops = stops[np.isin(stops["rank"], ranks)]
     removal = Removal(stops["rank"], stops["end_ns"], stops["lost_ns"].astype(np.float64))
     is_inside = stops["after"] == INSIDE
     held = _find_held_calls(trace, stops[is_inside]) if is_inside.any() else Removal.nothing()
-    joined = join_removals([removal, held])
-    saving = replay_without(trace, joined)
-    return joined, replace(saving, calls_ns=joined.total_ns - removal.total_ns)
+    return removal, held
 
 
 def _find_held_calls(trace: Trace, stops: Array) -> Removal:

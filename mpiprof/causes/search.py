@@ -38,8 +38,8 @@ from mpiprof.causes import (
 from mpiprof.causes.cause import Cause, FoundCause
 from mpiprof.causes.exclusive_work import Members
 from mpiprof.causes.habits.work_matrix import number_nodes
-from mpiprof.causes.oversubscription import Oversubscription
-from mpiprof.causes.removal import find_saving, join_removals
+from mpiprof.causes.oversubscription import Oversubscription, remove_queues
+from mpiprof.causes.removal import Removal, find_saving, join_removals
 from mpiprof.causes.single_event import SingleEvent, choose_standing_out, list_events
 from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.trace.trace import Trace
@@ -132,7 +132,9 @@ def _search(trace: Trace) -> Passes:
         causes = [event for event in causes if _is_asleep(event)]
         transfers = []
     members = exclusive_work.choose_members(work, trace.ranks, run_ns)
-    causes += yield from _replay_without(trace, members, crowds, delays, stops, turns, transfers)
+    asleep = join_removals([event.removal for event in causes if _is_asleep(event)])
+    removals = members, crowds, asleep
+    causes += yield from _replay_without(trace, *removals, delays, stops, turns, transfers)
     if records_each_call(trace) and not is_overloaded and wavefront.is_notable(trace, waiting):
         removal = join_removals([cause.removal for cause in causes])
         means = wavefront.find_means(waiting)
@@ -153,6 +155,7 @@ def _replay_without(
     trace: Trace,
     members: list[Members],
     crowds: list[Oversubscription],
+    asleep: Removal,
     delays: list[Any],
     stops: list[Any],
     turns: list[Any],
@@ -160,7 +163,7 @@ def _replay_without(
 ) -> Passes:
     """Return the causes among ranks that work alone, crowds, loops, stopped ranks, and pairs.
 
-    delays, stops, turns, transfers: of the windows of the run.
+    asleep: of events. delays, stops, turns, transfers: of the windows of the run.
     """
     run_ns = float(trace.run_ns)
     candidates = exclusive_work.list_candidates(members)
@@ -173,7 +176,7 @@ def _replay_without(
         return []
     of_members, of_crowds, of_loops, of_stops, of_turns, of_pairs = yield [
         partial(exclusive_work.remove_work, candidates=candidates),
-        partial(oversubscription.remove_queues, crowds=crowds),
+        partial(remove_queues, crowds=crowds, asleep=asleep, stopped=stopped),
         partial(polling.remove_delays, loops=loops),
         partial(repeated_stops.remove_stops, ranks=stopped),
         partial(serial_turns.remove_turns, places=serial),

@@ -338,7 +338,11 @@ def _find_first_rank(trace: Trace, group: Array) -> tuple[int, ...]:
 
 
 def _find_off_time(trace: Trace, segment: Array) -> tuple[int | None, bool | None]:
-    """Return the time of a segment of work without a processor, and whether the rank slept."""
+    """Return the time of a segment of work without a processor, and whether the rank slept.
+
+    It slept if its sleep is most of the time beyond the usual one. Then this is the returned time,
+    because on shared processors it waits for a processor as usual, too.
+    """
     table = trace.intervals
     if not len(table):
         return None, None
@@ -350,7 +354,10 @@ def _find_off_time(trace: Trace, segment: Array) -> tuple[int | None, bool | Non
     busy = rows["processor_ns"] + rows["other_threads_ns"].clip(lower=0)
     queue_ns = float(rows["queue_ns"].clip(lower=0).sum())
     off_ns = float((rows["end_ns"] - rows["begin_ns"] - busy).clip(lower=0).sum())
-    return round(off_ns), off_ns - queue_ns >= queue_ns
+    asleep_ns = off_ns - queue_ns
+    if asleep_ns >= MIN_OFF_SHARE * float(segment["excess_ns"]):
+        return round(asleep_ns), True
+    return round(off_ns), False
 
 
 def _find_stalled_rank(

@@ -12,7 +12,7 @@ import numpy as np
 
 from mpiprof.causes.cause import FoundCause
 from mpiprof.causes.oversubscription import Oversubscription
-from mpiprof.causes.removal import Removal, find_saving, find_shared_ns, join_removals
+from mpiprof.causes.removal import Removal, add_removals, find_saving, find_shared_ns, join_removals
 from mpiprof.causes.serial_turns import SerialTurns
 from mpiprof.causes.single_event import SingleEvent
 from mpiprof.diagnosis.delay_reasons import PREEMPTED
@@ -127,7 +127,7 @@ def _is_in_queues(habit: Finding, crowds: Sequence[Oversubscription]) -> bool:
     rank that waits for a processor inside a call looks like a rank that is slow there.
     """
     waiting = {rank for crowd in crowds for rank in crowd.waiting_ranks}
-    if not waiting.intersection(habit.ranks):
+    if not waiting.intersection(habit.ranks or waiting):  # without ranks, it concerns all of them
         return False
     reason = habit.habit.reason
     is_inside = any(location.inside for location in habit.evidence.work[:1])
@@ -144,11 +144,9 @@ def _saves_time(trace: Trace, habit: Finding, findings: Sequence[Finding]) -> bo
         return True
     if not fits_in_memory(trace) or len(trace.derive("delays_found").message_time.rank):
         return True  # the replay lacks waits for unrecorded messages
-    others = [one.removal for one in findings if one is not habit and one.removal is not None]
+    others = [one for one in findings if one is not habit]
     alone = find_saving(trace, habit.removal)
-    rest, whole = (
-        find_saving(trace, join_removals(of)) for of in (others, [*others, habit.removal])
-    )
+    rest, whole = (find_saving(trace, _remove_all(of)) for of in (others, [*others, habit]))
     saved_ns = whole.run_ns - rest.run_ns
     waiting_ns = max(alone.waiting_ns, whole.waiting_ns - rest.waiting_ns)
     return saved_ns >= least_ns or waiting_ns >= MIN_CLAIMED_SAVING * habit.cost_ns
@@ -160,20 +158,31 @@ def _repeats(trace: Trace, finding: Finding, kept: Sequence[Finding]) -> bool:
     if not larger or finding.removal is None or not finding.removal.total_ns > 0:
         return False
     # Work takes longer by the time in queues, which is no cause of the work.
-    works = [one.removal for one in larger if not isinstance(one.fact, Oversubscription)]
-    shared_ns = find_shared_ns(finding.removal, join_removals(_list_known(works)))
+    works = [one for one in larger if not isinstance(one.fact, Oversubscription)]
+    shared_ns = find_shared_ns(finding.removal, _remove_all(works))
     if shared_ns >= MAX_SHARED * finding.removal.total_ns:
         return True
-    joined = join_removals(_list_known([one.removal for one in larger]))
     if not fits_in_memory(trace):
         return False
-    with_it = find_saving(trace, join_removals([joined, finding.removal])).run_ns
-    more_ns = with_it - find_saving(trace, joined).run_ns
+    with_it = find_saving(trace, _remove_all([*larger, finding])).run_ns
+    more_ns = with_it - find_saving(trace, _remove_all(larger)).run_ns
     return more_ns < MIN_JOINT_SAVING * finding.saved_ns
 
 
-def _list_known(removals: Sequence[Removal | None]) -> list[Removal]:
-    return [removal for removal in removals if removal is not None]
+def _remove_all(findings: Sequence[Finding]) -> Removal:
+    """Return the removal of some findings together.
+
+    Time in queues is beside the time that other findings remove from the same segment of work.
+    """
+    queues, works = (
+        [
+            one.removal
+            for one in findings
+            if one.removal is not None and isinstance(one.fact, Oversubscription) == is_queue
+        ]
+        for is_queue in (True, False)
+    )
+    return add_removals([join_removals(works), *queues])
 
 
 def _make_finding(trace: Trace, found: FoundCause, waiting_ns: float) -> Finding:

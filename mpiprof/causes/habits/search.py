@@ -44,6 +44,7 @@ NEAR_BEST = 0.9  # a simpler habit wins if it explains this share of the best on
 MAX_LEADS = 3  # rows whose lateness shows when a set of ranks is late
 AMOUNTS = 6  # medians of a delay on its way, one after the other
 MAX_ITERATIONS = 8  # of the main contrast between ranks
+MAX_ONE_SHARE = 0.5  # of the waiting in the columns of a period, in one of them
 MIN_RARE_SHARE = 0.2  # of the waiting, that a rare delay explains beyond chance
 
 
@@ -166,9 +167,14 @@ def _choose_periodic_columns(remainder: Remainder) -> tuple[Int, dict[str, Any]]
     middle = (mean[is_known].max() + mean[is_known].min()) / 2
     is_high = (mean > middle) & is_known
     columns = np.flatnonzero(is_high[class_of])
-    if len(columns) in (0, len(number)):
+    if len(columns) in (0, len(number)) or _has_one_cost(remainder.waits[columns]):
         return None
     return columns, {"period": every.length, "offsets": tuple(np.flatnonzero(is_high).tolist())}
+
+
+def _has_one_cost(waits: Float) -> bool:
+    """Return whether most of the waiting is in one column: an accident is no period."""
+    return bool(waits.max() > MAX_ONE_SHARE * waits.sum())
 
 
 def _find_main_contrast(work_ns: Float) -> Float:
