@@ -105,10 +105,13 @@ def _waiting_lines(trace: Trace, verdict: Verdict, *, is_tunable: bool) -> list[
         return [Line(first), Line(unknown_waiting_sentence(trace) or nothing)]
     problem, do = _problem_sentence(trace, verdict, verdict.worst), advise(trace, verdict.worst)
     do += "" if is_tunable else _algorithm_sentence(trace, verdict)
-    other = verdict.others[0] if len(verdict.others) == 1 else None
-    others = [Line(of, other) for of in [_others_sentence(trace, verdict)] if of]
+    others = _list_other_lines(trace, verdict)
     if verdict.beside is None:
-        return [Line(first), Line(problem, verdict.worst), Line(do), *others]
+        main, advice = Line(problem, verdict.worst), Line(do)
+        fact = verdict.worst.fact
+        # Too few processors are a condition of the whole run: its next cause precedes the advice.
+        is_condition = isinstance(fact, Oversubscription) and fact.is_first
+        return [Line(first), main, *([*others, advice] if is_condition else [advice, *others])]
     beside = _problem_sentence(trace, verdict, verdict.beside)
     rest = Line(f"{beside} {advise(trace, verdict.beside)}", verdict.beside)
     return [Line(first), Line(f"{problem} {do}", verdict.worst), *others, rest]
@@ -175,21 +178,24 @@ def _problem_sentence(trace: Trace, verdict: Verdict, finding: Finding) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _others_sentence(trace: Trace, verdict: Verdict) -> str:
-    """Return the findings that the verdict does not describe, with their share of the waiting."""
-    others = verdict.others
-    if not others:
-        return ""
-    whole = sum(one.share for one in others) / verdict.waiting if verdict.waiting > 0 else 0.0
-    share = share_in_words(whole)
-    if len(others) > 1:
-        return f"{share} of it has {len(others)} further causes, listed as findings."
-    (one,) = others
-    clause = lower_first(problem_clause(trace, one))
-    if one.certainty >= MIN_CERTAINTY:
+def _list_other_lines(trace: Trace, verdict: Verdict) -> list[Line]:
+    """Return the line on the further findings, [] without any: the largest sure one, if any is."""
+    sure = [finding for finding in verdict.others if finding.certainty >= MIN_CERTAINTY]
+    findings = sure or verdict.others
+    if not findings:
+        return []
+    cost_share = sum(finding.share for finding in findings)
+    share = cost_share / verdict.waiting if verdict.waiting > 0 else 0.0
+    if len(findings) > 1:
+        has = f"has {len(findings)} further causes, listed as findings. The largest"
+    elif not sure:
+        has = "has no sure cause"
+    else:
         is_first = verdict.worst is not None and verdict.worst.certainty < MIN_CERTAINTY
-        return f"{share} of it has {'a' if is_first else 'another'} sure cause: {clause}."
-    return f"{share} of it has no sure cause: {clause}."
+        has = f"has {'a' if is_first else 'another'} sure cause"
+    clause = lower_first(problem_clause(trace, findings[0]))
+    text = f"{share_in_words(share)} of the waiting {has}: {clause}."
+    return [Line(f"{text} {saving_sentence(trace, findings[0])}".rstrip(), findings[0])]
 
 
 def _summary_lines(trace: Trace, verdict: Verdict) -> Iterator[str]:

@@ -30,7 +30,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from support.cause_judgement import NO_CAUSE, read_report
+from support.cause_judgement import NO_CAUSE, named_ranks, read_report
 
 import mpiprof
 from benchmarks import jobs
@@ -49,20 +49,33 @@ PLANTS = {
 
 @dataclass(frozen=True)
 class Result:
-    """The sentences on a run; kind: of the plant, "" without one; ranks: that it concerns."""
+    """The sentences on a run of `ranks` ranks.
 
+    kind: of the plant, "" without one. disturbed: the ranks that it concerns.
+    """
+
+    ranks: int
     kind: str
-    ranks: tuple[int, ...]
+    disturbed: tuple[int, ...]
     sentences: tuple[str, ...]
 
     @property
     def is_right(self) -> bool:
-        """Return whether the first two sentences on causes name what was planted, and no more."""
-        text = " ".join(self.sentences)
-        if not self.kind:
-            return bool(NO_CAUSE.search(text)) or not re.search(r"\branks? \d", text)
-        names = any(re.search(rf"\branks? [\d, -]*\b{rank}\b", text) for rank in self.ranks)
-        return names and re.search(PLANTS[self.kind], text) is not None
+        """Return whether one of the first two sentences names the plant, or none accuses a rank.
+
+        A sentence on all ranks, such as that they share processors, accuses no rank.
+        """
+        if self.kind:
+            return any(self._names_plant(sentence) for sentence in self.sentences)
+        return not any(
+            0 < len(named_ranks(sentence)) < self.ranks
+            for sentence in self.sentences
+            if not NO_CAUSE.search(sentence)
+        )
+
+    def _names_plant(self, sentence: str) -> bool:
+        is_kind = re.search(PLANTS[self.kind], sentence) is not None
+        return is_kind and set(self.disturbed) <= named_ranks(sentence)
 
 
 def record(command: Sequence[str], ranks: int, folder: Path, kind: str, chosen: int) -> Result:
@@ -75,13 +88,13 @@ def record(command: Sequence[str], ranks: int, folder: Path, kind: str, chosen: 
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    concerned: tuple[int, ...] = ()
+    disturbed: tuple[int, ...] = ()
     if kind:
         pids = wait_for_ranks(trace, ranks)
-        concerned = plant(job, pids, kind, chosen)
+        disturbed = plant(job, pids, kind, chosen)
     job.wait()
     sentences = read_report(mpiprof.open(trace)).sentences
-    return Result(kind, concerned, tuple(sentences[1:3]))
+    return Result(ranks, kind, disturbed, tuple(sentences[1:3]))
 
 
 def wait_for_ranks(trace: Path, ranks: int) -> list[int]:
@@ -143,7 +156,7 @@ def run_programs(path: Path, ranks: int, kinds: Sequence[str], seed: int) -> Ite
                     continue
             results.append(result)
             if not result.is_right:
-                print(f"  {name} {kind} {result.ranks}:", *result.sentences, sep="\n    ")
+                print(f"  {name} {kind} {result.disturbed}:", *result.sentences, sep="\n    ")
             judgement = "right" if result.is_right else "WRONG"
             yield Row(f"{name} {kind or 'undisturbed'}", "", judgement)
     for is_planted, asked in ((True, f">= {MIN_NAMED:.0%}"), (False, f">= {1 - MAX_ACCUSED:.0%}")):

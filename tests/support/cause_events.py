@@ -42,20 +42,27 @@ def stopped_rank(
     step: int = 0,
     stop_s: float = 0.0,
     times: int = 1,
+    processors: int = 0,
 ) -> Program:
     """Return a shift along a ring, and an allreduce; one rank is stopped, mostly once.
 
     inside: "allreduce" or "send", the call in which it is stopped; otherwise it is before the
     send, and may be some ranks. noise: of the work, as in planted_loops.make_noise. times: number
-    of stops, in steps at random from the first one on.
+    of stops, in steps at random from the first one on. processors: that the ranks share, so that
+    they wait for one; 0 if each rank has one.
     """
     program = Program(ranks, intervals=True, counters=True)
     work_ns = planted_loops.make_noise(noise, (steps, 1, ranks), 1)[:, 0] * work_ms * MS
     later = np.random.default_rng(1).choice(np.arange(1, 4 * times), times - 1, replace=False)
     stop_steps = {step, *(step + later).tolist()}
+    if processors:
+        program.synthetic.node_processors = processors
+        program.synthetic.processors |= dict.fromkeys(range(ranks), list(range(processors)))
     for number in range(steps):
         stop_ns = round(stop_s * SECOND * (number in stop_steps))
         program.work(work_ns[number].astype(np.int64))
+        if processors:
+            program.lose(queue_ns=(work_ns[number] * (ranks / processors - 1)).astype(np.int64))
         if not inside:
             program.lose(stop_ns * np.isin(np.arange(ranks), rank))
         _shift(program, rank, stop_ns * (inside == "send"))

@@ -45,8 +45,8 @@ class Expected:
     kinds: names of findings that describe the cause; any if empty. ranks: all of them must be
     named. among: at least one of them must be named; no other rank may be named. A report with
     neither must accuse nobody. place: call sites that the sentence must contain. says: a regular
-    expression that it or a further sentence on the finding must match. omits: one that none of
-    them may match. saving: False if the truth is no time that the report must state.
+    expression that a sentence of the verdict or on the finding must match. omits: one that no
+    sentence on the finding may match. saving: False if the truth is no time that the report must state.
     calls: operations of the calls before and after the work. first: first step with the cause,
     within `tolerance` steps. period: in steps; compared if `first` is given.
     """
@@ -163,9 +163,9 @@ def find_wrong_words(expected: Expected, report: Report) -> str:
     for site in expected.place:
         if not re.search(rf"{re.escape(site)}\b", report.problem):
             return f"{site} is not named"
-    text = f"{report.problem} {report.details}"
-    if not re.search(expected.says, text):
+    if not re.search(expected.says, " ".join([*report.sentences, report.details])):
         return f"does not say {expected.says}"
+    text = f"{report.problem} {report.details}"
     if expected.omits and (match := re.search(expected.omits, text)):
         return f"says {match[0]}"
     return ""
