@@ -27,9 +27,9 @@ from mpiprof.diagnosis.delay_matrix import (
 )
 from mpiprof.diagnosis.explained_waits import ChosenWaits
 from mpiprof.metrics.sampling_estimates import callsite_scales
-from mpiprof.trace.time_window import START_NS, TraceWindow
+from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Bool, Float, Int
+from mpiprof.trace.types import START_NS, Bool, Float, Int
 
 MAX_FEW_SHARE = 0.75  # of the usual number of intervals, up to which a rank has far fewer
 

@@ -14,12 +14,20 @@ from mpiprof.trace.chunks import Chunk, count_capacity
 from mpiprof.trace.memory_limit import memory_limit_bytes
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import (
+    INTERVAL,
+    INTERVAL_COUNTS,
+    INTERVAL_PRESSURE,
+    INTERVAL_THREADS,
+    INTERVAL_TIMES,
+)
 
 # Peak memory of a report, by benchmarks.delay_speed.
 BYTES_PER_MESSAGE_RECORD = 160
 BYTES_PER_CALL_RECORD = 600
 MAX_MEMORY_SHARE = 0.4  # of the memory; other programs need the rest
 MAX_BYTES = 1.5e9  # of one analysis, on machines with more memory
+INTERVAL_KINDS = (INTERVAL, INTERVAL_TIMES, INTERVAL_COUNTS, INTERVAL_PRESSURE, INTERVAL_THREADS)
 SAMPLED_CHUNKS = 64  # whose filling stands for that of all last chunks
 
 
@@ -36,6 +44,14 @@ def count_analysis_bytes(trace: Trace) -> int:
 def count_message_bytes(trace: Trace) -> int:
     """Return the memory for the records of messages and intervals in the whole trace."""
     return _count_bytes(*_list_tables(trace)[0])
+
+
+def find_message_share(threads: Sequence[Sequence[Chunk]]) -> float:
+    """Return the share of calls on messages, and of their messages, in the records of threads."""
+    sample = [of[len(of) // 2] for of in threads[:: max(-(-len(threads) // SAMPLED_CHUNKS), 1)]]
+    kinds = np.concatenate([np.zeros(0, np.uint8), *(chunk.read()["kind"] for chunk in sample)])
+    intervals = np.isin(kinds, INTERVAL_KINDS).sum()
+    return 1.0 - float(intervals) / max(np.count_nonzero(kinds), 1)
 
 
 def fits_in_memory(trace: Trace) -> bool:

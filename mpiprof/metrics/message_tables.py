@@ -18,6 +18,7 @@ from mpiprof.trace.message_counts import TAG_CLASSES
 from mpiprof.trace.messages import DOUBTFUL, MessageCalls, read_message_logs, read_sums
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import END_NS, START_NS
 
 SUMS = ("calls", "total_ns", "longest_ns", "sent", "received")
 Make: TypeAlias = Callable[[Trace], pd.DataFrame]
@@ -125,9 +126,8 @@ def find_message_rows(trace: Trace) -> MessageRows:
 
 def read_message_tables(trace: Trace) -> tuple[pd.DataFrame, MessageRows, Intervals]:
     """Return the table of logged calls, their messages, and the intervals: one pass."""
-    logs, intervals = read_message_logs(trace, trace.ranks_with_messages)
-    if isinstance(trace, TraceWindow):
-        intervals = intervals.take(np.flatnonzero(trace.covers(intervals.begin_ns)))
+    span = (trace.begin_ns, trace.end_ns) if isinstance(trace, TraceWindow) else (START_NS, END_NS)
+    logs, intervals = read_message_logs(trace, trace.ranks_with_messages, span=span)
     calls = _make_calls(trace, logs)
     facts = trace.derive("shape_facts")
     of_shapes = facts["communicator"], facts["peer"], facts["site_id"]

@@ -18,6 +18,7 @@ from mpiprof.metrics.analysis_memory import (
     BYTES_PER_MESSAGE_RECORD,
     count_analysis_bytes,
     count_message_bytes,
+    find_message_share,
     fits_in_memory,
     limit_analysis_bytes,
 )
@@ -25,9 +26,9 @@ from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
 from mpiprof.operations import WaitRule
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.chunks import SEARCHED_RECORDS, Chunk, count_capacity
-from mpiprof.trace.time_window import END_NS, MARGIN_CHUNKS, START_NS, are_of_all_ranks
+from mpiprof.trace.time_window import MARGIN_CHUNKS, are_of_all_ranks
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Float, Int
+from mpiprof.trace.types import END_NS, START_NS, Float, Int
 
 SAMPLED_RANKS = 16  # whose records show how the records of a run are distributed over time
 MIN_RECORDS = 64  # of a thread in a window
@@ -47,12 +48,16 @@ def divide_run(trace: Trace) -> list[tuple[int, int]]:
 
 
 def count_margin_bytes(trace: Trace) -> int:
-    """Return the memory for the records that a window needs beside its share of all records."""
-    ranks = trace.ranks_with_messages
-    threads = (of for rank in ranks for of in _list_message_threads(trace, rank))
-    records = count_capacity(of[0] for of in threads)
+    """Return the memory for the records that a window needs beside its share of all records.
+
+    Intervals outside of a window are not read into tables, but messages are.
+    """
+    threads = [
+        of for rank in trace.ranks_with_messages for of in _list_message_threads(trace, rank)
+    ]
+    records = count_capacity(of[0] for of in threads) * find_message_share(threads)
     most = (1 + 2 * MARGIN_CHUNKS) * BYTES_PER_MESSAGE_RECORD * records
-    return min(most, count_message_bytes(trace))
+    return min(round(most), count_message_bytes(trace))
 
 
 def count_windows(trace: Trace) -> int:

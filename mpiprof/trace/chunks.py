@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ class Chunk:
     windows: int = 1
     packed_bytes: int = -1
 
-    @property
+    @cached_property
     def capacity(self) -> int:
         """Upper bound of its records."""
         each = self.log.layout.capacity

@@ -60,12 +60,6 @@ class Intervals:
     io_pressure_ns: Int
     memory_pressure_ns: Int
 
-    def take(self, index: Int) -> Intervals:
-        """Return some of the intervals; fields of the same array stay the same array."""
-        columns = vars(self)
-        taken = {id(of): of[index] for of in columns.values()}
-        return Intervals(**{name: taken[id(of)] for name, of in columns.items()})
-
 
 # Fields with counters of the thread and of the node.
 COUNTERS = tuple(

@@ -15,7 +15,7 @@ import numpy as np
 from mpiprof.interface.analysis_library import call_library
 from mpiprof.trace.clock import Clock
 from mpiprof.trace.malloc_tuning import request_huge_pages
-from mpiprof.trace.types import Array, Int
+from mpiprof.trace.types import END_NS, START_NS, Array, Int
 from mpiprof.trace.writer import RECORD_TYPE
 
 MAP_NORESERVE = 0x4000  # mmap.MAP_NORESERVE from Python 3.13 on
@@ -62,6 +62,7 @@ class Decoder(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("rank", "shape_count", "low_ns", "high_ns")),
+        *((name, ctypes.c_int64) for name in ("from_ns", "until_ns")),
         *((name, ctypes.c_int64) for name in ("origin_ns", "offset_ns")),
         ("drift", ctypes.c_double),
         ("shapes", ctypes.c_void_p),
@@ -81,16 +82,19 @@ class Decoder(ctypes.Structure):
 class MessageDecoder:
     """Decodes the records of one rank after the other into tables of columns."""
 
-    def __init__(self, rows: Sequence[int]) -> None:
+    def __init__(self, rows: Sequence[int], begin_ns: int = START_NS, end_ns: int = END_NS) -> None:
         """Prepare tables with these capacities; raises OSError if that is too much memory.
 
-        Rows that are not needed take no memory. Records beyond the capacity are ignored.
+        Rows that are not needed take no memory. Records beyond the capacity are ignored, and
+        intervals that begin before or after the given times.
         """
         self._tables = {
             table: {name: _reserve(count, dtype) for name, dtype in columns.items()}
             for (table, columns), count in zip(COLUMNS.items(), rows, strict=True)
         }
         self._state = Decoder(
+            from_ns=begin_ns,
+            until_ns=end_ns,
             **{f"{table}_room": count for table, count in zip(COLUMNS, rows, strict=True)},
             **{
                 f"{table}_{name}": column.ctypes.data

@@ -16,7 +16,18 @@ from mpiprof.trace.chunks import Chunk, count_capacity
 from mpiprof.trace.intervals import Intervals, make_intervals
 from mpiprof.trace.message_decoder import COLUMNS, MessageDecoder, count_rows
 from mpiprof.trace.records import Records
-from mpiprof.trace.types import EXTENSION, LONGEST_CALL, RECEIVED, SENT, SUMMARY, Array, Int, Int32
+from mpiprof.trace.types import (
+    END_NS,
+    EXTENSION,
+    LONGEST_CALL,
+    RECEIVED,
+    SENT,
+    START_NS,
+    SUMMARY,
+    Array,
+    Int,
+    Int32,
+)
 
 # Flags of a message in a call (core/tracefile/event.h), and further ones of a message in a table
 # (core/python_api/messages.h).
@@ -56,14 +67,17 @@ class MessageCalls:
 
 
 def read_message_logs(
-    trace: Records, ranks: Sequence[int], newest: bool = False
+    trace: Records,
+    ranks: Sequence[int],
+    newest: bool = False,
+    span: tuple[int, int] = (START_NS, END_NS),
 ) -> tuple[MessageCalls, Intervals]:
     """Return the logged message calls and intervals of some ranks, which one pass reads.
 
-    newest: only of each thread's last chunk.
+    newest: only of each thread's last chunk. span: in which the intervals begin.
     """
     threads_of = {rank: _list_event_chunks(trace, rank, newest) for rank in ranks}
-    decoder = _make_decoder(trace, [of for threads in threads_of.values() for of in threads])
+    decoder = _make_decoder(trace, [of for threads in threads_of.values() for of in threads], span)
     for rank, threads in threads_of.items():
         blocks = (read_intact(trace, chunks) for chunks in threads)
         shapes, clock = trace.tables.shape_map(rank), trace.clock_of(rank)
@@ -76,15 +90,17 @@ def read_message_logs(
     return calls, make_intervals(decoder)
 
 
-def _make_decoder(trace: Records, threads: Sequence[Sequence[Chunk]]) -> MessageDecoder:
-    """Return a decoder of all records of some threads."""
+def _make_decoder(
+    trace: Records, threads: Sequence[Sequence[Chunk]], span: tuple[int, int]
+) -> MessageDecoder:
+    """Return a decoder of all records of some threads; span: of the intervals."""
     # Counting the rows of each table would require to read all records twice.
     most = count_capacity(itertools.chain.from_iterable(threads))
     try:
-        return MessageDecoder([most] * len(COLUMNS))
+        return MessageDecoder([most] * len(COLUMNS), *span)
     except OSError:
         every = (block for chunks in threads for block in read_intact(trace, chunks))
-        return MessageDecoder(count_rows(every))
+        return MessageDecoder(count_rows(every), *span)
 
 
 def _list_event_chunks(trace: Records, rank: int, newest: bool) -> list[list[Chunk]]:

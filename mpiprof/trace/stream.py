@@ -81,8 +81,10 @@ class ThreadStream:
             if self.source.to_global is not None:
                 enter = self.source.to_global(enter)
             first = int(np.searchsorted(enter, time_ns)) - SKIP_MARGIN
-            if first > 0:
+            if first > 0 and chunk.live:
                 self.position = (later - 1, first)
+            elif first > 0:
+                self.position, self.unread = (later, 0), records[first:]
 
     def read_raw(self, count: int) -> Array | None:
         """Return at most `count` raw records, or None at the end."""

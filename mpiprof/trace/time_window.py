@@ -17,9 +17,8 @@ from mpiprof.trace.batch import Batch
 from mpiprof.trace.chunks import SEARCHED_RECORDS, Chunk
 from mpiprof.trace.match import BATCH_RECORDS
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Bool, Int
+from mpiprof.trace.types import END_NS, START_NS, Bool, Int
 
-START_NS, END_NS = -(1 << 62), 1 << 62  # before and after all times
 # Chunks of each thread that are read before and after a window. They have the other sides of
 # messages that are posted in one window and completed in the next.
 MARGIN_CHUNKS = 1

@@ -36,6 +36,8 @@ OUTSIDE, NTH_START, SENT, RECEIVED, LONGEST_CALL = 1, 2, 3, 4, 5  # codes of an 
 EXTENSION_COLUMNS = ("outside", "start", "sent", "received", "longest")  # by code, from 1
 STATISTICS_CODES: Final = tuple(range(6, 13))  # codes of the extensions of statistics, in order
 
+START_NS, END_NS = -(1 << 62), 1 << 62  # before and after all times
+
 # Senders of a fatal signal, in the upper byte of a header's `signal`; from SENDER_PARENT on, each
 # higher value is one more generation of ancestors.
 SENDER_UNIT = 256

@@ -57,7 +57,7 @@ def stopped_rank(
     stop_steps = {step, *(step + later).tolist()}
     if processors:
         program.synthetic.node_processors = processors
-        program.synthetic.processors |= dict.fromkeys(range(ranks), list(range(processors)))
+        program.synthetic.processors |= {of: list(range(processors)) for of in range(ranks)}
     for number in range(steps):
         stop_ns = round(stop_s * SECOND * (number in stop_steps))
         program.work(work_ns[number].astype(np.int64))

@@ -46,9 +46,9 @@ class Expected:
     named. among: at least one of them must be named; no other rank may be named. A report with
     neither must accuse nobody. place: call sites that the sentence must contain. says: a regular
     expression that a sentence of the verdict or on the finding must match. omits: one that no
-    sentence on the finding may match. saving: False if the truth is no time that the report must state.
-    calls: operations of the calls before and after the work. first: first step with the cause,
-    within `tolerance` steps. period: in steps; compared if `first` is given.
+    sentence on the finding may match. saving: False if the truth is no time that the report must
+    state. calls: operations of the calls before and after the work. first: first step with the
+    cause, within `tolerance` steps. period: in steps; compared if `first` is given.
     """
 
     kinds: tuple[str, ...] = ()

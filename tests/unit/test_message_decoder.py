@@ -43,3 +43,18 @@ def test_intervals_that_appear_meanwhile_are_ignored() -> None:
     later = interval(0, 0, 3000, 4000, *counters(), pressure())
     _, intervals = decode(first, np.concatenate([first, *[later] * REPEATED]))
     assert intervals["begin_ns"].tolist() == [1000]
+
+
+def test_only_intervals_that_begin_in_the_span_are_read() -> None:
+    """The counters of an interval before the span belong to no later interval."""
+    records = [
+        interval(0, 0, 1000, 2000, *counters()),
+        interval(0, 0, 2000, 3000),
+        interval(0, 0, 3999, 9000, *counters()),
+        interval(0, 0, 4000, 5000),
+    ]
+    read = np.concatenate(records)
+    decoder = MessageDecoder(count_rows([read[None]]), 2000, 4000)
+    decoder.add_rank(0, [[read[None]]], np.zeros(1, np.int64), Clock(), TIMES)
+    assert decoder.take("intervals")["begin_ns"].tolist() == [2000, 3999]
+    assert decoder.take("counters")["row"].tolist() == [1]

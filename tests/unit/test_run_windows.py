@@ -27,8 +27,8 @@ from mpiprof.testing.program import Program
 from mpiprof.timeline import message_marks
 from mpiprof.timeline.message_marks import read_message_marks
 from mpiprof.trace import Trace, writer
-from mpiprof.trace.time_window import END_NS, START_NS, TraceWindow
-from mpiprof.trace.types import Int
+from mpiprof.trace.time_window import TraceWindow
+from mpiprof.trace.types import END_NS, START_NS, Int
 
 RANKS, MS = 8, 1_000_000
 DELAY_KEYS = ["rank", "before_id", "after_id"]
@@ -159,6 +159,15 @@ def test_windows_read_their_own_chunks(tmp_path: Path, monkeypatch: pytest.Monke
     columns = [as_rows(of.message_waits) for of in windows]
     assert all(len(of) > 0.1 * len(waits) for of in columns)
     assert abs(sum(map(len, columns)) - len(waits)) <= 0.01 * len(waits)
+
+
+def test_margins_of_windows_have_no_memory_for_intervals(tmp_path: Path) -> None:
+    program = Program(2, intervals=True, counters=True)
+    for _ in range(200):
+        program.collective("allreduce", "a.py:1:f", 1_000_000)
+    trace = mpiprof.open(program.write(tmp_path / "t"))
+    assert analysis_memory.count_message_bytes(trace) > 0
+    assert run_windows.count_margin_bytes(trace) == 0
 
 
 def test_findings_of_windows_are_one_finding_with_the_steps_of_the_run(

@@ -16,8 +16,8 @@ from mpiprof.formats import dataset
 from mpiprof.testing.synthetic import Synthetic
 from mpiprof.trace import Trace, stream
 from mpiprof.trace.batch import Batch
-from mpiprof.trace.time_window import END_NS, START_NS, TraceWindow
-from mpiprof.trace.types import COMPLETION
+from mpiprof.trace.time_window import TraceWindow
+from mpiprof.trace.types import COMPLETION, END_NS, START_NS
 
 RANKS, STEPS, STEP_NS = 4, 700, 1_000_000
 CUTS = [20 * STEP_NS + 7, 300 * STEP_NS, 301 * STEP_NS, 600 * STEP_NS + 999]

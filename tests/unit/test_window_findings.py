@@ -21,7 +21,7 @@ from mpiprof.metrics import analysis_memory, run_windows
 from mpiprof.reports import conclusion
 from mpiprof.testing.program import Program
 from mpiprof.trace import Trace
-from mpiprof.trace.time_window import END_NS, START_NS
+from mpiprof.trace.types import END_NS, START_NS
 
 RANKS, STEPS, WINDOWS = 8, 90, 3
 FIELDS = ("cause", "ranks", "node", "period", "callsites", "first_instance", "last_instance")
