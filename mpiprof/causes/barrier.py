@@ -10,35 +10,32 @@ the same rank is always late, the other ranks wait for it later.
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from mpiprof.account.replay import Replay
-from mpiprof.causes.removal import Saving, join_savings
-from mpiprof.metrics.analysis_memory import fits_in_memory
+from mpiprof.causes.removal import Saving
 from mpiprof.metrics.dependences import Dependences
 from mpiprof.metrics.instance_rows import CallsiteKey
 from mpiprof.trace.trace import Trace
 
-
-def find_saving_without(trace: Trace, callsite: int) -> Saving:
-    """Return what a run would save without the collectives of a call site."""
-    keys = frozenset(key for key, number in trace.aggregate[1].items() if number == callsite)
-    replay = partial(replay_without_callsite, keys=keys)
-    return join_savings(
-        [replay(trace)] if fits_in_memory(trace) else trace.derive("in_windows")(replay)
-    )
+MAX_BARRIERS = 4  # call sites in a run that is read in windows
 
 
-def replay_without_callsite(trace: Trace, keys: frozenset[CallsiteKey]) -> Saving:
+def list_barriers(trace: Trace) -> list[int]:
+    """Return the call sites of barriers with most waiting in a run, MAX_BARRIERS at most."""
+    table = trace.callsites[trace.callsites["operation"] == "barrier"]
+    return [int(of) for of in table["total_wait_ns"].nlargest(MAX_BARRIERS).index]
+
+
+def replay_without_callsite(trace: Trace, numbers: dict[CallsiteKey, int], callsite: int) -> Saving:
     """Return what a run or a window of it would save without the collectives of a call site.
 
-    keys: of the call site, whose number in a window differs from that in the run.
+    numbers: of call sites in the run. A window numbers them differently.
     """
-    numbers = [number for key, number in trace.aggregate[1].items() if key in keys]
+    keys = {key for key, number in numbers.items() if number == callsite}
+    in_window = [number for key, number in trace.aggregate[1].items() if key in keys]
     dependences: Dependences = trace.derive("dependences")
-    is_removed = dependences.are_at(numbers)
+    is_removed = dependences.are_at(in_window)
     waits = dependences.take(is_removed & (dependences.dependence < 0) & (dependences.gap_ns > 0))
     replay = Replay(dependences.take(~is_removed), trace.ranks)
     removed_ns = waits.gap_ns.astype(np.float64)

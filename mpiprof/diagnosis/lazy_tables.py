@@ -14,7 +14,6 @@ from mpiprof.account.ledger_sums import make_ledger_sums
 from mpiprof.account.replay import make_replay
 from mpiprof.account.transfers import find_transfers
 from mpiprof.account.work_segments import make_work
-from mpiprof.causes.barrier import find_saving_without
 from mpiprof.causes.search import CauseSearch, find_causes
 from mpiprof.causes.segments import make_calls_without_waits
 from mpiprof.diagnosis.arrival_statistics import compute_arrival_statistics
@@ -25,6 +24,7 @@ from mpiprof.diagnosis.phases import find_phases
 from mpiprof.diagnosis.run_steps import find_steps
 from mpiprof.diagnosis.sampling import find_hot_callsites, take_samples
 from mpiprof.diagnosis.window_delays import (
+    find_saving_without,
     find_window_delays,
     join_window_waits,
     make_run_delay_table,

@@ -14,6 +14,8 @@ from typing import Any, TypeAlias, TypeVar
 import pandas as pd
 
 from mpiprof.account.delay_costs import DELAY_SUMS, make_delay_table
+from mpiprof.causes.barrier import list_barriers, replay_without_callsite
+from mpiprof.causes.removal import Saving, join_savings
 from mpiprof.causes.search import apply_beside_search
 from mpiprof.diagnosis.delay_summary import WindowSummary, summarise_waits
 from mpiprof.diagnosis.explained_waits import choose_window_waits
@@ -95,24 +97,43 @@ def _open_window(trace: Trace, derived: Derived, sums: Sums | None, item: Item) 
 
 @dataclass(frozen=True)
 class WindowDelays:
-    """Delays of a window. table: as Trace.delays. waits: as sum_located_waits."""
+    """Delays of a window. table: as Trace.delays. waits: as sum_located_waits.
+
+    without_barriers: what the window would save without the barriers of a call site of the run.
+    """
 
     table: pd.DataFrame
     waits: pd.DataFrame
     summary: WindowSummary
+    without_barriers: dict[int, Saving]
 
 
 def find_window_delays(trace: Trace) -> list[WindowDelays]:
     """Return the delays of each window of a run."""
-    analyse = functools.partial(_analyse_window, numbers=trace.aggregate[1])
+    numbers, barriers = trace.aggregate[1], list_barriers(trace)
+    analyse = functools.partial(_analyse_window, numbers=numbers, barriers=barriers)
     return apply_beside_search(trace, analyse)
 
 
-def _analyse_window(window: TraceWindow, numbers: dict[CallsiteKey, int]) -> WindowDelays:
-    """Return the delays of a window; numbers: of the call sites in the run."""
+def _analyse_window(
+    window: TraceWindow, numbers: dict[CallsiteKey, int], barriers: Sequence[int]
+) -> WindowDelays:
+    """Return the delays of a window.
+
+    numbers: of the call sites in the run. barriers: those without which the window is replayed.
+    """
     waits = sum_located_waits(find_located_waits(window))
     summary = summarise_waits(choose_window_waits(window, numbers))
-    return WindowDelays(window.delays, waits, summary)
+    without = {barrier: replay_without_callsite(window, numbers, barrier) for barrier in barriers}
+    return WindowDelays(window.delays, waits, summary, without)
+
+
+def find_saving_without(trace: Trace, callsite: int) -> Saving:
+    """Return what a run would save without the barriers of a call site."""
+    if fits_in_memory(trace):
+        return join_savings([replay_without_callsite(trace, trace.aggregate[1], callsite)])
+    windows = [of.without_barriers for of in trace.derive("window_delays")]
+    return join_savings([savings.get(callsite, Saving(0.0, 0.0)) for savings in windows])
 
 
 def make_run_delay_table(trace: Trace) -> pd.DataFrame:

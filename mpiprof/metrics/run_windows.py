@@ -26,7 +26,7 @@ from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
 from mpiprof.operations import WaitRule
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.chunks import SEARCHED_RECORDS, Chunk, count_capacity
-from mpiprof.trace.time_window import MARGIN_CHUNKS, are_of_all_ranks
+from mpiprof.trace.time_window import MARGIN_CHUNKS, are_of_all_ranks, select_meeting
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import END_NS, START_NS, Float, Int
 
@@ -82,7 +82,10 @@ def find_meeting(trace: Trace, since_ns: int, until_ns: int) -> int | None:
         times = _find_meetings_of_all(metrics, batch, trace.recorded_rank_count)
         times = times[(times > since_ns) & (times < until_ns)]
         if len(times):
-            return int(times.min())
+            first_ns = int(times.min())
+            # The window that begins there needs this instance, too.
+            trace.meetings[first_ns] = select_meeting(batch, first_ns)
+            return first_ns
     return None
 
 

@@ -109,9 +109,9 @@ class TraceWindow(Trace):
         It is in the window before, but its ranks leave it in this window. It is found once for all
         passes over the windows of a run.
         """
-        if self.begin_ns not in self._meetings:
-            self._meetings[self.begin_ns] = self._find_meeting()
-        return self._meetings[self.begin_ns]
+        if self.begin_ns not in self.meetings:
+            self.meetings[self.begin_ns] = self._find_meeting()
+        return self.meetings[self.begin_ns]
 
     def _find_meeting(self) -> Batch | None:
         if self._since_ns is None:
@@ -119,9 +119,9 @@ class TraceWindow(Trace):
         few = SEARCHED_RECORDS * max(self.ranks, 1)
         for batch in super().batches(batch=few, since_ns=self._since_ns, until_ns=self.begin_ns):
             if are_of_all_ranks(batch, self.ranks):
-                at = np.flatnonzero(batch.arrival_ns.max(0) == self.begin_ns)
-                if len(at):
-                    return batch.take(at[:1])
+                meeting = select_meeting(batch, self.begin_ns)
+                if len(meeting):
+                    return meeting
         return None
 
     def message_chunks(self, rank: int) -> list[list[Chunk]]:
@@ -149,3 +149,8 @@ class TraceWindow(Trace):
 def are_of_all_ranks(batch: Batch, ranks: int) -> bool:
     """Return whether a batch has blocking calls of all ranks."""
     return len(batch.communicator.ranks) == ranks and batch.begin_ns is batch.arrival_ns
+
+
+def select_meeting(batch: Batch, time_ns: int) -> Batch:
+    """Return the first instance of a batch whose last rank arrives at a time, none without one."""
+    return batch.take(np.flatnonzero(batch.arrival_ns.max(0) == time_ns)[:1])

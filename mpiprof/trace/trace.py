@@ -93,7 +93,7 @@ class Trace(Records):
         self._derived = dict(derived or {})
         self._known: dict[Any, _DerivedTable] = {}
         self._cached: list[Batch] | None = None
-        self._meetings: dict[int, Batch | None] = {}  # of windows, by their begin
+        self.meetings: dict[int, Batch | None] = {}  # at which windows begin, by this time
         self._reading = threading.RLock()
         # The last chunk of a thread may be nearly empty.
         full = (c for chunks in self.logs.threads.values() for c in chunks[:-1] if not c.live)
