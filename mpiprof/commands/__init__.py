@@ -9,7 +9,7 @@ if TYPE_CHECKING:  # every rank of a job imports this module
     from mpiprof.trace import Trace
     from mpiprof.trace.trace import Workers
 
-FAIL_ON_HELP = "exit with 3 if a call site or the run meets the condition"
+FAIL_ON_HELP = "exit with 3 if a call site, place, cause or the run meets it"
 
 
 def open_named_trace(

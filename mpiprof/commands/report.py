@@ -4,8 +4,9 @@
 
 Without TRACE, the newest trace in this folder is used. --fail-on takes columns of the JSON,
 compared with values and joined by `and`, `or` and brackets, such as "total_wait > 1s and
-latest_share > 30%". Columns of the whole run have the prefix `run.`: "run.wait_share > 30%". If a
-call site or the run meets the condition, the exit code is 3. --what-if predicts the run time with a
+latest_share > 30%". Columns of the whole run have the prefix `run.`: "run.wait_share > 30%"; those
+of places and findings have `place.` and `finding.`: "finding.saved > 2s". If a call site, a place,
+a finding or the run meets the condition, the exit code is 3. --what-if predicts the run time with a
 change: "rank 3 = median", "node n07 = median", "site md.py:93 = balanced", "network = ideal" or
 "finding 1 = removed".
 --explain adds the function that made each finding, the fields of its cause, and the segments that
@@ -135,6 +136,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.incomplete:
         fail_on.refuse_incomplete(trace)
     rows = json.callsites_as_data(callsites) + json.message_callsites_as_data(messages)
+    rows += fail_on.list_rows(trace, findings, condition.columns)
     run_ = {f"run.{name}": value for name, value in json.totals_as_data(trace).items()}
     return fail_on.judge(args.fail_on, condition, rows, run_)
 

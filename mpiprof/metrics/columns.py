@@ -335,13 +335,13 @@ def shown(view: str, rows: Sequence[Row]) -> list[Column]:
 def quantity_of(name: str) -> str:
     """Return the quantity of a column, or "number" if it has none.
 
-    A column of another table has the quantity of its namesake in COLUMNS, after the prefix `run.`
-    or `other_`, or the quantity that its suffix states.
+    A column of another table has the quantity of its namesake in COLUMNS, after a prefix such as
+    `run.` or `other_`, or the quantity that its suffix states.
     """
-    base = name.removeprefix("run.").removeprefix("other_")
+    base = name.rpartition(".")[2].removeprefix("other_")
     quantities = {column.name: column.quantity for column in COLUMNS}
     if base in quantities:
         return quantities[base]
-    if base.endswith(("_share", "_change", "_p")):
+    if f"_{base}".endswith(("_share", "_change", "_p")):
         return "share"
     return "duration" if base.endswith("_ns") else "number"

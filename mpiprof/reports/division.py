@@ -20,6 +20,7 @@ from mpiprof.operations import LOCAL_OPERATIONS
 from mpiprof.reports.site_labels import format_wait_site, routine_at
 from mpiprof.trace import Trace
 
+MIN_SHARE = 0.001  # of a place in the JSON report
 TENTHS = 1000  # of a percent, in the whole
 COMPUTING, NOT_COMPUTING = "compute {}", "are outside collectives {}"
 WAITS = {  # by part of Division
@@ -39,14 +40,15 @@ KINDS = {"work": "computing", "wait": "waiting", "calls": "inside the call"}
 
 
 @dataclass(frozen=True)
-class LargestPart:
-    """The largest time at one place of the program: work, wait, or calls without their waits.
+class LocatedTime:
+    """The time at one place of the program: work, wait, or calls without their waits.
 
     place: such as "between send at a.c:3 and recv at a.c:9", or "in recv at a.c:9".
     """
 
     kind: str
     place: str
+    time_ns: int
     share: float
 
 
@@ -70,6 +72,7 @@ def division_as_data(trace: Trace) -> dict[str, Any]:
     division = divide_time(trace)
     whole = division.whole_ns or float("nan")
     largest = find_largest_part(trace, division)
+    places = [part for part in list_parts(trace, division) if part.share >= MIN_SHARE]
     return {
         "whole_ns": round(division.whole_ns),
         "parts": {
@@ -79,6 +82,7 @@ def division_as_data(trace: Trace) -> dict[str, Any]:
         },
         "exact": trace.derive("ledger_sums") is not None,
         "largest": None if largest is None else vars(largest),
+        "places": [vars(part) for part in places],
     }
 
 
@@ -95,15 +99,20 @@ def round_shares(division: Division) -> dict[str, int]:
     return dict(zip(parts, tenths.tolist(), strict=True))
 
 
-def find_largest_part(trace: Trace, division: Division) -> LargestPart | None:
+def find_largest_part(trace: Trace, division: Division) -> LocatedTime | None:
     """Return the largest time at one place, None if the places of most work are unknown."""
-    parts = sorted(_list_places(trace), key=lambda part: -part[1])
-    sums: Mapping[str, pd.DataFrame] | None = trace.derive("ledger_sums")
-    if not parts or (sums is None and division.work_ns > parts[0][1]):
-        return None
-    kind, time_ns, place = parts[0]
-    text = place if isinstance(place, str) else format_work_place(trace, *place)
-    return LargestPart(kind, text, min(time_ns / division.whole_ns, 1.0))
+    largest = next(list_parts(trace, division), None)
+    has_places = trace.derive("ledger_sums") is not None
+    is_largest = largest is not None and (has_places or division.work_ns <= largest.time_ns)
+    return largest if is_largest else None
+
+
+def list_parts(trace: Trace, division: Division) -> Iterator[LocatedTime]:
+    """Yield the time at each place, the largest first."""
+    for kind, time_ns, place in sorted(_list_places(trace), key=lambda part: -part[1]):
+        text = place if isinstance(place, str) else format_work_place(trace, *place)
+        share = min(time_ns / division.whole_ns, 1.0) if division.whole_ns else 0.0
+        yield LocatedTime(kind, text, round(time_ns), share)
 
 
 def format_work_place(trace: Trace, before: int, after: int) -> str:

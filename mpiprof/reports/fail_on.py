@@ -13,16 +13,20 @@ import math
 import operator
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mpiprof.diagnosis.finding import Finding
 from mpiprof.errors import TraceError, UsageError
 from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.interface.parse_units import SIZES, TIMES
 from mpiprof.metrics import columns
-from mpiprof.reports.json import RUN_NAMES
+from mpiprof.reports.division import division_as_data
+from mpiprof.reports.json import FINDING_NAMES, PLACE_NAMES, ROW_TEXTS, RUN_NAMES, finding_as_data
+from mpiprof.reports.sentences import finding_title
 from mpiprof.reports.site_labels import routine_at
+from mpiprof.trace import Trace
 
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
@@ -33,6 +37,7 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
 }
 THRESHOLD_MET = 3  # the exit code of --fail-on
+KIND, LABEL = "row_kind", "row_label"  # of rows of `label_rows`
 TOKEN_PATTERN = re.compile(r"\s*([()]|[<>=!]+|'[^']*'|\"[^\"]*\"|[^\s()<>=!'\"]+|['\"])")
 VALUE_PATTERN = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)([a-zA-Zµ%]*)")
 # The units of a quantity, and an example of a value; other quantities are plain numbers.
@@ -94,11 +99,14 @@ def parse(
 ) -> Condition:
     """Parse an expression over columns into a condition; raises UsageError if it is wrong.
 
-    By default, the columns are the columns of the tables of call sites, and the totals of the run.
+    By default, the columns are those of the tables of call sites, the totals of the run, and the
+    columns of places and findings.
     """
     if numbers is None:
-        numbers = (*dict.fromkeys((*columns.numbers(), *columns.message_numbers())), *RUN_NAMES)
-    return _Parser(expression, numbers, columns.texts() if texts is None else texts).parse_whole()
+        of_sites = dict.fromkeys((*columns.numbers(), *columns.message_numbers()))
+        numbers = (*of_sites, *RUN_NAMES, *PLACE_NAMES, *FINDING_NAMES)
+    texts = (*columns.texts(), *ROW_TEXTS) if texts is None else texts
+    return _Parser(expression, numbers, texts).parse_whole()
 
 
 class _Parser:
@@ -174,29 +182,70 @@ class _Parser:
         )
 
 
+def label_rows(
+    kind: str, rows: Iterable[Mapping[str, Any]], labels: Iterable[str]
+) -> list[dict[str, Any]]:
+    """Return rows of a kind ("place", ...), with `kind.` before the names of their columns."""
+    return [
+        {f"{kind}.{name}": value for name, value in row.items()} | {KIND: kind, LABEL: label}
+        for row, label in zip(rows, labels, strict=True)
+    ]
+
+
+def list_rows(
+    trace: Trace, findings: Sequence[Finding], names: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return the rows of the places and findings of a run, if columns of them are named."""
+    rows = []
+    if any(name.startswith("place.") for name in names):
+        places = division_as_data(trace)["places"]
+        rows += label_rows("place", places, (place["place"] for place in places))
+    if any(name.startswith("finding.") for name in names):
+        findings = findings or trace.findings()
+        data = (finding_as_data(trace, finding) for finding in findings)
+        titles = (finding_title(trace, finding) for finding in findings)
+        rows += label_rows("finding", data, titles)
+    return rows
+
+
 def judge(
     expression: str, condition: Condition, rows: Sequence[Mapping[str, Any]], run: Mapping[str, Any]
 ) -> int:
-    """Return 3 and report it if a call site or the run meets the condition, otherwise return 0."""
+    """Return 3 and report it if a row or the run meets the condition, otherwise return 0.
+
+    rows: of call sites, and those of `label_rows`.
+    """
     _warn_of_unknown(expression, condition, rows, run)
     if all(column in run for column in condition.columns):
         met, by = condition.is_met_by(run), "the run"
     else:
         met_rows = [row for row in rows if condition.is_met_by({**run, **row})]
-        met, by = bool(met_rows), f"{len(met_rows)} call site" + "s" * (len(met_rows) > 1)
-        if met_rows:
-            by += f", first {routine_at(met_rows[0])}"
+        met, by = bool(met_rows), _name_rows(met_rows)
     if met:
         print(f"mpiprof: --fail-on {expression!r} is met by {by}", file=sys.stderr)
     return THRESHOLD_MET if met else 0
 
 
+def _name_rows(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the number of rows of the kind of the first, and the first."""
+    if not rows:
+        return ""
+    kind = rows[0].get(KIND, "call site")
+    count = sum(row.get(KIND, "call site") == kind for row in rows)
+    label = rows[0].get(LABEL) or routine_at(rows[0])
+    return f"{count} {kind}{'s' * (count > 1)}, first {label}"
+
+
 def _warn_of_unknown(
     expression: str, condition: Condition, rows: Sequence[Mapping[str, Any]], run: Mapping[str, Any]
 ) -> None:
-    """Warn about columns without any known value: no limit on them can be met."""
+    """Warn about columns without any known value: no limit on them can be met.
+
+    A run without causes has no rows of them.
+    """
     for column in dict.fromkeys(condition.columns):
-        if rows and all({**run, **row}.get(column) is None for row in rows):
+        is_of_cause = column.startswith(("cause.", "finding."))
+        if rows and not is_of_cause and all({**run, **row}.get(column) is None for row in rows):
             why = f"{column} is not known here, so nothing meets it"
             print(f"mpiprof: --fail-on {expression!r}: {why}", file=sys.stderr)
 

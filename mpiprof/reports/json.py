@@ -31,6 +31,10 @@ TOTAL_NAMES = (
     *("collective_wait_ns", "message_wait_ns"),
 )
 RUN_NAMES = tuple(f"run.{name}" for name in TOTAL_NAMES)
+# Columns of places and findings in --fail-on, with the names of the JSON report.
+PLACE_NAMES = ("place.time_ns", "place.share")
+FINDING_NAMES = tuple(f"finding.{name}" for name in ("cost_ns", "share", "saved_ns", "certainty"))
+ROW_TEXTS = ("place.kind", "finding.cause")
 
 
 def make_report(
