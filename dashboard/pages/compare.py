@@ -13,6 +13,7 @@ from dash import Input, Output, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
+from mpiprof.diagnosis.cause_changes import NO_CHANGES, compare_ledgers
 from mpiprof.diagnosis.compare_verdict import judge_difference
 from mpiprof.interface.format_units import UNKNOWN, format_change, format_time, shorten_text
 from mpiprof.reports import phrases
@@ -48,11 +49,10 @@ def make_layout(context: TraceContext, state: states.PageState) -> Component:
     verdict = judge_difference(table)
     if reason := incomparable_sentence(verdict, before, other):
         return html.Div([form, html.P(components.mark_code(reason))], id="compare")
-    # Places of work have no filters.
+    # Places of work and causes have no filters.
     is_filtered = bool(state.communicators or state.operations or state.nodes or state.ranks)
-    lines = verdict_paragraphs(
-        verdict, other, len(first), before=before, with_places=not is_filtered
-    )
+    ledgers = NO_CHANGES if is_filtered else compare_ledgers(before, other)
+    lines = verdict_paragraphs(verdict, other, len(first), before=before, ledgers=ledgers)
     sections = [
         form,
         compare_sections.make_head(lines, first, to),

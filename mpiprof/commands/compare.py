@@ -5,16 +5,19 @@
   python -m mpiprof compare --scaling RUN RUN [...] [options]
 
 The verdict comes first: which run is slower, where, by how much, how certain this is, and the
-advice. It names the calls between which the work has changed, and the calls on messages that take
-longer. Each trace is compared with the first. With --to, all traces before it are compared with all
-traces after it, so that differences between equal runs count as chance. Of single runs, the
-variation between runs is estimated. Runs of different programs or numbers of ranks are not
-comparable: one line states the difference, and --fail-on refuses them. --scaling shows run time,
-speed-up and efficiencies of runs with different numbers of ranks, and the factor that loses most.
-Call sites are matched by file, line and function, or by function if lines have moved. --fail-on
-takes columns of the JSON, compared with values and joined by `and`, `or` and brackets, such as
-"wait_ns_change > 10% and wait_ns_p < 0.01". Columns of the whole runs have the prefix `run.`:
-"run.total_wait_ns_change > 10%". If a call site or a run meets the condition, the exit code is 3.
+advice. It names the calls between which the work has changed, the calls on messages that take
+longer, and the causes that are new, gone, or cost more or less waiting. Each trace is compared with
+the first. With --to, all traces before it are compared with all traces after it, so that
+differences between equal runs count as chance. Of single runs, the variation between runs is
+estimated. Runs of different programs or numbers of ranks are not comparable: one line states the
+difference, and --fail-on refuses them. --scaling shows run time, speed-up and efficiencies of runs
+with different numbers of ranks, and the factor that loses most. Call sites are matched by file,
+line and function, or by function if lines have moved. --fail-on takes columns of the JSON, compared
+with values and joined by `and`, `or` and brackets, such as "wait_ns_change > 10% and wait_ns_p <
+0.01". Columns of the whole runs have the prefix `run.`: "run.total_wait_ns_change > 10%"; those of
+places and causes have `place.` and `cause.`: "place.kind == work and place.added > 1s and
+place.certain == 1". If a call site, a place, a cause or a run meets the condition, the exit code is
+3.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ from mpiprof.store import dask_workers
 if TYPE_CHECKING:
     import pandas as pd
 
+    from mpiprof.reports.compare import Verdicts
     from mpiprof.trace import Trace
 
 MAX_ROWS, SHORT_ROWS = 20, 10
@@ -71,8 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
     condition = None
     if args.fail_on is not None:
-        numbers = (*reports.NUMBER_COLUMNS, *reports.RUN_NAMES)
-        condition = fail_on.parse(args.fail_on, numbers, reports.TEXT_COLUMNS)
+        condition = fail_on.parse(args.fail_on, reports.NUMBERS, reports.TEXTS)
     from mpiprof.diagnosis.compare import compare
     from mpiprof.reports import json
     from mpiprof.store.cached_trace import refuse_unreadable
@@ -85,17 +88,19 @@ def run(args: argparse.Namespace) -> int:
         table = compare(traces, to)
     if condition is not None:
         reports.refuse_incomparable(traces, to, table)
+    with show_work("looking for causes"):
+        verdicts = reports.make_verdicts(traces, to, table)
     if args.json:
-        print(json.as_json_text(reports.comparison_data(traces, to, table)))
+        print(json.as_json_text(reports.comparison_data(traces, to, table, verdicts)))
     else:
-        print(report_text(args, traces, to, table))
+        print(report_text(args, traces, to, table, verdicts))
     if condition is None:
         return 0
     for trace in () if args.incomplete else [*traces, *to]:
         fail_on.refuse_incomplete(trace)
     codes = []
     for number, trace in enumerate(to[:1] or traces[1:], 1):
-        rows = reports.comparison_rows(table[table["other"] == number])
+        rows = reports.judged_rows(table, number, verdicts)
         runs = reports.compare_runs(traces[0], trace)
         codes.append(fail_on.judge(args.fail_on, condition, rows, runs))
     return max(codes)
@@ -126,32 +131,37 @@ def show_scaling(args: argparse.Namespace) -> int:
 
 
 def report_text(
-    args: argparse.Namespace, traces: list[Trace], to: list[Trace], table: pd.DataFrame
+    args: argparse.Namespace,
+    traces: list[Trace],
+    to: list[Trace],
+    table: pd.DataFrame,
+    verdicts: Verdicts,
 ) -> str:
-    """Return the verdicts, the runs, and the changed call sites."""
+    """Return the verdicts, the runs, and the changed places, causes and call sites."""
     from mpiprof.interface.terminal_colour import paint
     from mpiprof.reports import compare as reports
+    from mpiprof.reports.cause_sentences import cause_table
     from mpiprof.reports.place_sentences import place_table
     from mpiprof.reports.table import wrap_paragraph
     from mpiprof.reports.terminal_sections import Section, join_sections
 
     names = [*args.traces, *args.to]
     whole = args.all or args.top is not None
-    verdicts = reports.make_verdicts(traces, to, table)
     comparable = reports.list_comparable(verdicts)
     top = args.top or (MAX_ROWS if args.all else max(SHORT_ROWS // max(len(verdicts), 1), 2))
     sections = [Section("", wrap_paragraph(line, 0)) for line in find_repeated(names)]
     tables = []
-    for number, (difference, paragraphs) in verdicts.items():
-        first, *others = [wrap_paragraph(text, 0) for text in paragraphs]
-        style = "good" if difference.outcome == "faster" else "strong"
+    for number, compared in verdicts.items():
+        first, *others = [wrap_paragraph(text, 0) for text in compared.paragraphs]
+        style = "good" if compared.difference.outcome == "faster" else "strong"
         verdict = "\n".join([paint(first, style), *others])
         title = f"A → {chr(ord('A') + number)}"
         sections.append(Section(title * (len(verdicts) > 1), verdict, essential=number == 1))
-        places = reports.compare_places_of(traces, to, number, verdicts)
-        if changed := place_table(places, top):
+        if changed := place_table(compared.ledgers.places, top):
             heading = f"{title}: work and messages that changed, mean of the ranks"
             tables.append(Section(heading, changed))
+        if causes := cause_table(compared.ledgers.causes, top):
+            tables.append(Section(f"{title}: waiting of all ranks by cause", causes))
         part = table[table["other"] == number]
         if len(part) and number in comparable:
             limit_note = f", the first {top} of {len(part)}" if len(part) > top else ""

@@ -27,7 +27,7 @@ from mpiprof.interface.progress import show_work
 from mpiprof.interface.shell_hints import format_command
 
 if TYPE_CHECKING:
-    from mpiprof.diagnosis.place_changes import PlaceChange
+    from mpiprof.diagnosis.cause_changes import LedgerChanges
     from mpiprof.reports.history import History
     from mpiprof.reports.run_summary import RunSummary
 
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     runs, others = history.group_runs(list_runs(args.paths), args.program, args.ranks)
     with show_work("reading the traces"):
         found = history.make_history(complete_runs(runs), others)
-        found = replace(found, places=compare_around_change(found))
+        found = replace(found, ledgers=compare_around_change(found))
     newest = len(runs) if args.all else args.top or MAX_ROWS
     if args.format == "json":
         text = json.as_json_text(history.history_data(found))
@@ -94,13 +94,13 @@ def complete_runs(runs: Sequence[RunSummary]) -> list[RunSummary]:
     return completed
 
 
-def compare_around_change(history: History) -> list[PlaceChange]:
-    """Return the changes of work and of time in calls between the runs around the newest change."""
-    from mpiprof.diagnosis.place_changes import compare_places
+def compare_around_change(history: History) -> LedgerChanges:
+    """Return the changes of work, calls and causes between the runs around the newest change."""
+    from mpiprof.diagnosis import cause_changes
     from mpiprof.store.cached_trace import open_trace
 
     if not history.changes:
-        return []
+        return cause_changes.NO_CHANGES
     newest = history.changes[-1]
     index = newest.point.index
     sides = (
@@ -108,12 +108,12 @@ def compare_around_change(history: History) -> list[PlaceChange]:
         history.runs[index : index + min(newest.after, COMPARED_RUNS)],
     )
     if not all(run_.is_trace for side in sides for run_ in side):
-        return []
+        return cause_changes.NO_CHANGES
     try:
         before, after = ([open_trace(run_.path) for run_ in side] for side in sides)
-        return compare_places(before, after)
+        return cause_changes.compare_ledgers(before, after)
     except MpiprofError:
-        return []
+        return cause_changes.NO_CHANGES
 
 
 def history_text(history: History, newest: int) -> str:

@@ -34,17 +34,13 @@ Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class PlaceChange:
-    """Time at a place in a run, mean of the ranks and runs, before and after; in ns.
+class TimeChange:
+    """A time before and after, mean of the runs; in ns.
 
-    kind: WORK, CALLS, or WAIT for a part of the time in calls, for messages and on windows. calls:
-    the calls around the work, or the call; {} at the start or the end of the record. interval_ns:
-    half the width of the 95 % interval of the change. is_certain: whether it changes by more than
-    chance, and notably.
+    interval_ns: half the width of the 95 % interval of the change. is_certain: whether it changes
+    by more than chance, and notably.
     """
 
-    kind: str
-    calls: tuple[Call, ...]
     before_ns: float
     after_ns: float
     interval_ns: float
@@ -54,6 +50,18 @@ class PlaceChange:
     def change_ns(self) -> float:
         """Time added, negative if saved."""
         return self.after_ns - self.before_ns
+
+
+@dataclass(frozen=True)
+class PlaceChange(TimeChange):
+    """Time at a place, mean of the ranks.
+
+    kind: WORK, CALLS, or WAIT for a part of the time in calls, for messages and on windows. calls:
+    the calls around the work, or the call; {} at the start or the end of the record.
+    """
+
+    kind: str
+    calls: tuple[Call, ...]
 
 
 @dataclass(frozen=True)
@@ -73,7 +81,7 @@ def compare_places(before: Sequence[Trace], after: Sequence[Trace]) -> list[Plac
     """
     if not before or not after or not all(map(_is_complete, [*before, *after])):
         return []
-    numbers = _number_lines([before, after])
+    numbers = number_lines([before, after])
     sides = [
         [dict(_list_places(trace, numbers[i])) for trace in side]
         for i, side in enumerate((before, after))
@@ -122,7 +130,7 @@ def _compare_place(
     noise = list(_find_noise(*known)) if is_single else []
     test = compare_run_times(before, after, noise)
     means = float(before.mean()), float(after.mean())
-    change = PlaceChange(kind, known[0].calls, *means, test.interval_ns, is_certain=False)
+    change = PlaceChange(*means, test.interval_ns, False, kind, known[0].calls)
     return change, test.p
 
 
@@ -150,7 +158,7 @@ def _list_places(trace: Trace, numbers: Mapping[Key, int]) -> Iterator[tuple[Key
                 if site not in described:
                     described[site] = {} if site == NOWHERE else describe_call(trace, site)
             calls = tuple(described[site] for site in sites)
-            key = (kind, *(_make_key(call, numbers) for call in calls))
+            key = (kind, *(make_call_key(call, numbers) for call in calls))
             place = _PlaceTimes(calls, segments[row], times[row])
             if key in sums:
                 count = max(sums[key].segments, place.segments)
@@ -159,7 +167,7 @@ def _list_places(trace: Trace, numbers: Mapping[Key, int]) -> Iterator[tuple[Key
         yield from sums.items()
 
 
-def _number_lines(sides: Sequence[Sequence[Trace]]) -> list[dict[Key, int]]:
+def number_lines(sides: Sequence[Sequence[Trace]]) -> list[dict[Key, int]]:
     """Return for each side the number of each call among those of its function and operation.
 
     Empty where the sides have different numbers of calls, or runs of one side differ.
@@ -181,8 +189,8 @@ def _number_lines(sides: Sequence[Sequence[Trace]]) -> list[dict[Key, int]]:
     return numbers
 
 
-def _make_key(call: Call, numbers: Mapping[Key, int]) -> Key:
-    """Return the identity of a call in all runs."""
+def make_call_key(call: Call, numbers: Mapping[Key, int]) -> Key:
+    """Return the identity of a call in all runs; numbers: of `number_lines`, for its side."""
     if not call:
         return ()
     identity = _identify(call)

@@ -201,13 +201,7 @@ def _rank_variance(runs: Sequence[RunSite], metric: str) -> float:
     """Return the variance of the difference of two runs that comes from their ranks, in ns^2."""
     if min(run.ranks for run in runs) < 2:
         return 0.0
-    spreads = [spread for run in runs if not math.isnan(spread := rank_spread(run.own_times()))]
-    variation = RUN_VARIATION
-    if spreads:
-        # The spread of few ranks is uncertain.
-        freedom = max(len(spreads) * MAD_EFFICIENCY * (runs[0].ranks - 1), 1.0)
-        uncertain = usual_quantile(freedom) / usual_quantile(math.inf)
-        variation = min(uncertain * math.sqrt(float(np.mean(np.square(spreads)))), variation)
+    variation = find_rank_variation([run.own_times() for run in runs], runs[0].ranks)
     variance = 0.0
     for run in runs:
         own = run.own_times()
@@ -220,6 +214,20 @@ def _rank_variance(runs: Sequence[RunSite], metric: str) -> float:
             share = deviation**2 * (latest + 1 / run.ranks)
             variance += share * run.ranks**2 if metric == "wait_ns" else share
     return variance
+
+
+def find_rank_variation(runs: Sequence[Sequence[Float]], ranks: int) -> float:
+    """Return the relative standard deviation of a rank's own time between runs.
+
+    runs: own times of the ranks of each run, for each communicator. ranks: of a communicator.
+    """
+    spreads = [spread for own in runs if not math.isnan(spread := rank_spread(own))]
+    if not spreads:
+        return RUN_VARIATION
+    # The spread of few ranks is uncertain.
+    freedom = max(len(spreads) * MAD_EFFICIENCY * (ranks - 1), 1.0)
+    uncertain = usual_quantile(freedom) / usual_quantile(math.inf)
+    return min(uncertain * math.sqrt(float(np.mean(np.square(spreads)))), RUN_VARIATION)
 
 
 def _extreme_share(values: Sequence[Float], deviation: float) -> float:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
+from mpiprof.diagnosis.cause_changes import NO_CHANGES, LedgerChanges, compare_ledgers
 from mpiprof.diagnosis.compare import COLUMNS, MEAN_COLUMNS
 from mpiprof.diagnosis.compare_verdict import (
     INCOMPARABLE,
@@ -15,33 +17,62 @@ from mpiprof.diagnosis.compare_verdict import (
     judge_difference,
     recommend_repetitions,
 )
-from mpiprof.diagnosis.place_changes import PlaceChange, compare_places
 from mpiprof.errors import UsageError
 from mpiprof.interface.format_units import format_change, format_count, format_time
 from mpiprof.metrics.columns import find
 from mpiprof.reports import json, phrases
 from mpiprof.reports.callsite_table import metric_columns
+from mpiprof.reports.cause_sentences import causes_as_data
 from mpiprof.reports.comparability import drop_changes, incomparable_sentence
 from mpiprof.reports.compare_sentences import verdict_paragraphs as in_words
+from mpiprof.reports.fail_on import label_rows
 from mpiprof.reports.json import locations_of, plain_number, totals_as_data
-from mpiprof.reports.place_sentences import places_as_data
+from mpiprof.reports.place_sentences import format_place, places_as_data
+from mpiprof.reports.sentences import finding_title
 from mpiprof.reports.table import Column, render
 from mpiprof.reports.text import coverage_time, format_percent
 from mpiprof.trace import Trace
 
 TEXT_COLUMNS = ("operation", "matched", "algorithm", "other_algorithm")
 NUMBER_COLUMNS = tuple(name for name in COLUMNS if name not in (*TEXT_COLUMNS, "sites"))
+CHANGE_COLUMNS = ("before_ns", "after_ns", "added_ns", "time_change", "interval_ns", "certain")
+PLACE_COLUMNS = tuple(f"place.{name}" for name in CHANGE_COLUMNS)
+CAUSE_COLUMNS = tuple(
+    f"cause.{name}" for name in (*CHANGE_COLUMNS, "before_saved_ns", "after_saved_ns")
+)
 # Totals of the runs: of the first run, of the other run, and the change.
 RUN_NAMES = tuple(
     name
     for total in json.TOTAL_NAMES
     for name in (f"run.{total}", f"run.other_{total}", f"run.{total}_change")
 )
+NUMBERS = (*NUMBER_COLUMNS, *RUN_NAMES, *PLACE_COLUMNS, *CAUSE_COLUMNS)  # of --fail-on
+TEXTS = (*TEXT_COLUMNS, "place.kind", "cause.cause")
 LEGEND = (
     "ē: mean time in the call. wait: of all ranks in an instance, and ω: last minus first arrival; "
     "means over instances; Δ: change. *: differs by more than chance (95 %, over the whole table); "
-    "(): too few instances to tell."
+    "(): too few instances to tell. saves: of the run time, without the cause."
 )
+
+
+@dataclass(frozen=True)
+class ComparedRuns:
+    """Verdict on another trace, or on the runs `to`: its difference and its paragraphs.
+
+    ledgers: changes of work, calls and causes, empty if the runs cannot be compared.
+    """
+
+    difference: Difference
+    paragraphs: list[str]
+    ledgers: LedgerChanges
+
+    @property
+    def is_comparable(self) -> bool:
+        """Return whether the runs can be compared with the first."""
+        return self.difference.outcome != INCOMPARABLE
+
+
+Verdicts = Mapping[int, ComparedRuns]  # by the number of the other trace
 
 
 def comparison_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
@@ -63,17 +94,17 @@ def compare_runs(first: Trace, other: Trace) -> dict[str, Any]:
     return totals
 
 
-def make_verdicts(
-    traces: Sequence[Trace], to: Sequence[Trace], table: pd.DataFrame
-) -> dict[int, tuple[Difference, list[str]]]:
-    """Return the verdict on each other trace, or on the runs `to`, with its sentences."""
+def make_verdicts(traces: Sequence[Trace], to: Sequence[Trace], table: pd.DataFrame) -> Verdicts:
+    """Return the verdict on each other trace, or on the runs `to`."""
     verdicts = {}
     for number, difference, reference, compared in _list_comparisons(traces, to, table):
-        name = chr(ord("A") + number)
-        sentences = in_words(difference, compared, len(reference), name, reference)
+        name, ledgers = chr(ord("A") + number), NO_CHANGES
         if incomparable_sentence(difference, reference, compared, name):
-            difference = drop_changes(difference)
-        verdicts[number] = (difference, sentences)
+            stated = drop_changes(difference)
+        else:
+            stated, ledgers = difference, compare_ledgers(reference, compared)
+        paragraphs = in_words(difference, compared, len(reference), name, reference, ledgers)
+        verdicts[number] = ComparedRuns(stated, paragraphs, ledgers)
     return verdicts
 
 
@@ -88,53 +119,48 @@ def _list_comparisons(
 
 
 def comparison_data(
-    traces: Sequence[Trace], to: Sequence[Trace], table: pd.DataFrame
+    traces: Sequence[Trace], to: Sequence[Trace], table: pd.DataFrame, verdicts: Verdicts
 ) -> dict[str, Any]:
     """Return a comparison as data: verdicts, runs, and one row per call site and other trace.
 
     Traces that cannot be compared have no rows.
     """
-    verdicts = make_verdicts(traces, to, table)
     return {
         "version": json.VERSION,
         "verdicts": [
             {
                 "other": number,
-                "text": paragraphs,
-                "outcome": difference.outcome,
-                "effect_ns": round(difference.effect_ns),
-                "certainty": difference.certainty,
-                **_variation_as_data(difference, len(traces) if to else 1, len(to) or 1),
+                "text": verdict.paragraphs,
+                "outcome": verdict.difference.outcome,
+                "effect_ns": round(verdict.difference.effect_ns),
+                "certainty": verdict.difference.certainty,
+                **_variation_as_data(verdict.difference, len(traces) if to else 1, len(to) or 1),
                 "sites": [
                     {"operation": c.row["operation"], "sites": locations_of(c.row["sites"])}
-                    for c in difference.changed
+                    for c in verdict.difference.changed
                 ],
-                "places": places_as_data(compare_places_of(traces, to, number, verdicts)),
+                "places": places_as_data(verdict.ledgers.places),
+                "causes": causes_as_data(verdict.ledgers.causes),
             }
-            for number, (difference, paragraphs) in verdicts.items()
+            for number, verdict in verdicts.items()
         ],
         "traces": [json.run_as_data(trace) for trace in [*traces, *to]],
         "callsites": comparison_rows(table[table["other"].isin(list_comparable(verdicts))]),
     }
 
 
-def compare_places_of(
-    traces: Sequence[Trace],
-    to: Sequence[Trace],
-    number: int,
-    verdicts: dict[int, tuple[Difference, list[str]]],
-) -> list[PlaceChange]:
-    """Return the changes of the places in another trace, empty if it cannot be compared."""
-    if number not in list_comparable(verdicts):
-        return []
-    return compare_places(*((traces, to) if to else (traces[:1], traces[number : number + 1])))
-
-
-def list_comparable(verdicts: dict[int, tuple[Difference, list[str]]]) -> list[int]:
+def list_comparable(verdicts: Verdicts) -> list[int]:
     """Return the numbers of the other traces that can be compared with the first."""
-    return [
-        number for number, (difference, _) in verdicts.items() if difference.outcome != INCOMPARABLE
-    ]
+    return [number for number, verdict in verdicts.items() if verdict.is_comparable]
+
+
+def judged_rows(table: pd.DataFrame, number: int, verdicts: Verdicts) -> list[dict[str, Any]]:
+    """Return the rows that --fail-on judges: call sites, places and causes of another trace."""
+    ledgers = verdicts[number].ledgers
+    rows = comparison_rows(table[table["other"] == number])
+    rows += label_rows("place", places_as_data(ledgers.places), map(format_place, ledgers.places))
+    labels = (finding_title(change.trace, change.finding) for change in ledgers.causes)
+    return rows + label_rows("cause", causes_as_data(ledgers.causes), labels)
 
 
 def refuse_incomparable(traces: Sequence[Trace], to: Sequence[Trace], table: pd.DataFrame) -> None:

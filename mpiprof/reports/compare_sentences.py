@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mpiprof.diagnosis.cause_changes import NO_CHANGES, LedgerChanges
 from mpiprof.diagnosis.compare import MIN_RUNS, MIN_STRETCHES
 from mpiprof.diagnosis.compare_verdict import ChangedCallsite, Difference, recommend_repetitions
-from mpiprof.diagnosis.place_changes import compare_places
 from mpiprof.diagnosis.run_time_change import RunTimeChange, list_unended, measure_run_times
 from mpiprof.diagnosis.run_variation import MAX_REPETITIONS
 from mpiprof.interface.format_units import (
@@ -19,6 +19,7 @@ from mpiprof.interface.format_units import (
 )
 from mpiprof.interface.shell_hints import quote_word, switch_value
 from mpiprof.metrics.coverage import Coverage
+from mpiprof.reports.cause_sentences import cause_sentences, has_advice
 from mpiprof.reports.comparability import incomparable_sentence
 from mpiprof.reports.phrases import share_in_words
 from mpiprof.reports.place_sentences import advise_place, place_sentences
@@ -37,13 +38,13 @@ def verdict_paragraphs(
     runs: int = 1,
     name: str = "B",
     before: Sequence[Trace] = (),
-    *,
-    with_places: bool = True,
+    ledgers: LedgerChanges = NO_CHANGES,
 ) -> list[str]:
     """Return the verdict in paragraphs: the change, its location, its certainty and the advice.
 
     other: the runs compared with `runs` earlier runs, A. before: the earlier traces; with them, the
     first paragraph is the change of the run time. Runs that cannot be compared have one paragraph.
+    ledgers: changes of work, calls and causes, which some paragraphs state.
     """
     if reason := incomparable_sentence(difference, before, other, name):
         return [reason]
@@ -51,8 +52,8 @@ def verdict_paragraphs(
     lines = [run_time_sentence(before, other, name)] if before else []
     if uneven := _uneven_losses([*before, *other]):
         return [*lines, uneven]
-    places = compare_places(before, other) if with_places else []
-    lines += place_sentences(places, name)
+    lines += place_sentences(ledgers.places, name)
+    lines += cause_sentences(ledgers.causes, name)
     lines.append(_change_sentence(difference, name))
     lines += _location_sentence(difference, name)
     lines.append(sums or _certainty_sentence(difference, runs, len(other)))
@@ -62,7 +63,12 @@ def verdict_paragraphs(
     # If the traces lack different parts of their runs, these parts may be slower.
     change = measure_run_times(before, other) if before else None
     contradicts = change and change.is_certain and _contradicts(difference, change)
-    advice = advise_place(places, name) if contradicts or difference.outcome == "same" else ""
+    is_equal = bool(contradicts) or difference.outcome == "same"
+    if has_advice(ledgers.causes) and (is_equal or difference.outcome in ("slower", "mixed")):
+        return [line for line in lines if line]
+    advice = advise_place(ledgers.places, name) if is_equal else ""
+    if is_equal and not advice and any(change.is_certain for change in ledgers.causes):
+        advice = f"Keep what was changed in {name}."
     if advice:
         lines.append(advice)
     elif change and contradicts:

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.diagnosis.cause_changes import NO_CHANGES, LedgerChanges
 from mpiprof.diagnosis.change_points import ALPHA, MIN_RUNS, ChangePoint, find_change_points
-from mpiprof.diagnosis.place_changes import PlaceChange
 from mpiprof.errors import UsageError
 from mpiprof.interface.format_units import UNKNOWN, format_count, format_share, format_time
 from mpiprof.interface.nearest_name import suggest_names
+from mpiprof.reports.cause_sentences import cause_sentences, causes_as_data
 from mpiprof.reports.place_sentences import place_sentences, places_as_data
 from mpiprof.reports.run_summary import RunSummary
 from mpiprof.reports.table import Column, escape_markdown, render_markdown
@@ -64,13 +65,13 @@ class Change:
 class History:
     """Comparable runs in order of time; `others`: (program, ranks) of the runs left out.
 
-    places: changes of work and of time in calls with the newest change.
+    ledgers: changes of work, of time in calls, and of causes with the newest change.
     """
 
     runs: list[RunSummary]
     changes: list[Change]
     others: dict[tuple[str, int], int]
-    places: Sequence[PlaceChange] = ()
+    ledgers: LedgerChanges = NO_CHANGES
 
     @property
     def title(self) -> str:
@@ -143,7 +144,9 @@ def verdict_lines(history: History) -> list[str]:
     """Return the verdict: the changes, the newest first, or the usual values."""
     if history.changes:
         newest, *earlier = [describe_change(history, of) for of in reversed(history.changes)]
-        return [newest, *place_sentences(history.places, "Each run since"), *earlier]
+        places = place_sentences(history.ledgers.places, "Each run since")
+        causes = cause_sentences(history.ledgers.causes, "the runs since")
+        return [newest, *places, *causes, *earlier]
     usual = []
     for metric in METRICS:
         known = [v for v in map(metric.read, history.runs) if not math.isnan(v)]
@@ -236,6 +239,7 @@ def history_data(history: History) -> dict[str, Any]:
             }
             for change in history.changes
         ],
-        "places": places_as_data(history.places),
+        "places": places_as_data(history.ledgers.places),
+        "causes": causes_as_data(history.ledgers.causes),
         "runs": [run.as_data() for run in history.runs],
     }

@@ -8,7 +8,7 @@ from typing import Any
 from mpiprof.account.ledger_stretches import WAIT
 from mpiprof.account.ledger_sums import CALLS, WORK
 from mpiprof.causes.place import format_call
-from mpiprof.diagnosis.place_changes import PlaceChange
+from mpiprof.diagnosis.place_changes import PlaceChange, TimeChange
 from mpiprof.interface.format_units import format_change, format_percent, format_time
 from mpiprof.operations import call_class
 from mpiprof.reports.table import Column, render
@@ -72,8 +72,8 @@ def place_table(changes: Sequence[PlaceChange], most: int) -> str:
     return render(
         Column("", [KINDS[change.kind] for change in changes], left=True),
         Column("place", [format_place(change) for change in changes], left=True, shrink=True),
-        Column("A → B", [_format_times(change) for change in changes]),
-        Column("change", [_format_change(change) for change in changes]),
+        Column("A → B", [format_times(change.before_ns, change.after_ns) for change in changes]),
+        Column("change", [format_time_change(change) for change in changes]),
     )
 
 
@@ -83,13 +83,22 @@ def places_as_data(changes: Sequence[PlaceChange]) -> list[dict[str, Any]]:
         {
             "kind": change.kind,
             "calls": [{name: call.get(name) for name in LOCATION} for call in change.calls],
-            "before_ns": round(change.before_ns),
-            "after_ns": round(change.after_ns),
-            "interval_ns": round(change.interval_ns),
-            "certain": change.is_certain,
+            **change_as_data(change),
         }
         for change in changes
     ]
+
+
+def change_as_data(change: TimeChange) -> dict[str, Any]:
+    """Return the times of a change in the schema of the JSON report."""
+    return {
+        "before_ns": round(change.before_ns),
+        "after_ns": round(change.after_ns),
+        "added_ns": round(change.change_ns),
+        "time_change": change.change_ns / change.before_ns if change.before_ns else None,
+        "interval_ns": round(change.interval_ns),
+        "certain": change.is_certain,
+    }
 
 
 def _state_change(change: PlaceChange, changes: Sequence[PlaceChange], name: str) -> str:
@@ -103,15 +112,17 @@ def _state_change(change: PlaceChange, changes: Sequence[PlaceChange], name: str
         if sum(wait.change_ns for wait in waits) / change.change_ns >= MAIN_SHARE:
             waiting = "; most of it is waiting"
     before, after = map(format_time, (change.before_ns, change.after_ns))
-    values = f"{after} instead of {before} ({_format_change(change)}), mean of the ranks"
+    values = f"{after} instead of {before} ({format_time_change(change)}), mean of the ranks"
     return f"{subject}: {values}{waiting}."
 
 
-def _format_times(change: PlaceChange) -> str:
-    return f"{format_time(change.before_ns)} → {format_time(change.after_ns)}"
+def format_times(before_ns: float, after_ns: float) -> str:
+    """Return two times as "1.00 ms → 2.00 ms"."""
+    return f"{format_time(before_ns)} → {format_time(after_ns)}"
 
 
-def _format_change(change: PlaceChange) -> str:
+def format_time_change(change: TimeChange) -> str:
+    """Return a change in percent with its interval, or "new"."""
     if not change.before_ns:
         return "new"
     relative, interval = (
