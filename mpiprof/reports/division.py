@@ -171,14 +171,19 @@ def _describe_whole(trace: Trace) -> str:
 
 def _describe_basis(trace: Trace) -> str:
     """Return the basis of estimated shares in brackets, or "" if they are exact."""
+    if trace.derive("ledger_sums") is not None:
+        return ""
+    notes = []
     if trace.record == "summary":
-        return " (from sums, without causes)"
-    if trace.sampling_interval > 1:
-        return f" (collectives scaled from one instance in {trace.sampling_interval})"
-    if trace.complete_share is not None and trace.complete_share < 1 and trace.has_message_events:
+        notes.append("from sums, without causes")
+    elif trace.sampling_interval > 1:
+        notes.append(f"collectives scaled from one instance in {trace.sampling_interval}")
+    elif trace.complete_share is not None and trace.complete_share < 1 and trace.has_message_events:
         share = format_share(trace.complete_share)
-        return f" (waiting for messages scaled from {share} of the run)"
-    return ""
+        notes.append(f"waiting for messages scaled from {share} of the run")
+    if recorded_messages(trace) != "off":
+        notes.append("computing is the rest of the time")
+    return f" ({', '.join(notes)})" if notes else ""
 
 
 def _format_tenths(tenths: int) -> str:
