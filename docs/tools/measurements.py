@@ -144,9 +144,8 @@ MEASUREMENTS = (
     Measurement("where-cost", "where-cost", ("benchmarks.where_cost",), 13, long=True),
     Measurement("arrival-error", "reported-delays", ("benchmarks.arrival_error",), 0.5),
     Measurement("planted-causes", "planted-causes", ("benchmarks.planted_causes",), 8),
-    Measurement("live-causes", "live-causes", ("benchmarks.live_causes",), 6, long=True),
+    Measurement("live-causes", "live-causes", ("benchmarks.live_causes",), 10, long=True),
     Measurement("delay-reasons", "delay-reasons", ("benchmarks.delay_reasons",), 6),
-    Measurement("savings", "savings", ("benchmarks.savings",), 4),
     Measurement("delay-speed", "delay-speed", ("benchmarks.delay_speed --calls 1M",), 0.3),
     Measurement("delay-speed-10M", "delay-speed", ("benchmarks.delay_speed --calls 10M",), 1),
     Measurement(

@@ -20,7 +20,7 @@ static void step_compute(int step)
 {
     (void)step;
     compute(3000);
-    if (rank == 1) {
+    if (is_late(1)) {
         plant_begin();
         compute(5000);
         plant_end();
@@ -40,7 +40,7 @@ static void step_memory(int step)
         meet();
     }
     work(1000);
-    if (rank == 1) {
+    if (is_late(1)) {
         plant_begin();
         for (int pass = 0; pass < 4; pass++)
             for (size_t at = 0; at < (size_t)step * BLOCK && at < LARGEST; at += LINE)
@@ -81,7 +81,7 @@ static void step_checkpoint(int step)
 {
     work(2000);
     meet();
-    if (step % 10 == 9 && rank == 0)
+    if (step % 10 == 9 && is_late(0))
         write_file(20000);
     MPI_Barrier(MPI_COMM_WORLD);
 }
@@ -102,7 +102,7 @@ static void step_file_reader(int step)
         meet();
     }
     work(2000);
-    if (rank == 3) {
+    if (is_late(3)) {
         plant_begin();
         for (const double end = now(CLOCK_MONOTONIC) + 6e6 * factor; now(CLOCK_MONOTONIC) < end;) {
             posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
@@ -239,7 +239,7 @@ static void step_lock(int step)
     if (step == 0)
         MPI_Win_allocate(BLOCK, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
     work(2000);
-    if (rank == 2) {
+    if (is_late(2)) {
         plant_begin();
         MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window);
         for (const double end = now(CLOCK_MONOTONIC) + 6e6 * factor; now(CLOCK_MONOTONIC) < end;) {
@@ -279,13 +279,13 @@ static void step_threads(int step)
     int us[3] = {2000, 2000, 2000};
 
     (void)step;
-    if (rank == 2)
+    if (is_late(2))
         us[1] += 6000;
     for (int i = 0; i < 3; i++)
         pthread_create(&threads[i], NULL, work_of_thread, &us[i]);
     for (int i = 0; i < 3; i++)
         pthread_join(threads[i], NULL);
-    if (rank == 2)
+    if (is_late(2))
         planted_ns += 6e6 * factor;
     meet();
 }

@@ -66,7 +66,7 @@ static void step_halo_compute(int step)
 {
     (void)step;
     compute(2000);
-    if (rank == 1) {
+    if (is_late(1)) {
         plant_begin();
         compute(5000);
         plant_end();

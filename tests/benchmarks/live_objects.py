@@ -1,9 +1,11 @@
 """Programs of live_causes.py in Python. Arguments: the program's name, and the number of steps.
 
-Work is sleeping. Each rank with a planted delay prints its length, as the C programs do.
+Work is sleeping. Each rank with a planted delay prints its length, as the C programs do. With the
+variable LIVE_REPAIRED no rank has one.
 """
 
 import gc
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -17,7 +19,9 @@ OBJECTS = 150_000
 
 
 def plant(delay: Callable[[], object]) -> None:
-    """Run a planted delay and measure it."""
+    """Run a planted delay and measure it, unless the program is repaired."""
+    if "LIVE_REPAIRED" in os.environ:
+        return
     before = time.perf_counter_ns(), time.thread_time_ns()
     delay()
     planted_ns[0] += time.perf_counter_ns() - before[0]

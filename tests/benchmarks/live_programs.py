@@ -55,6 +55,23 @@ class LiveProgram:
         """Return the ranks that the sentence must name."""
         return set(self.named or self.late)
 
+    @property
+    def has_repair(self) -> bool:
+        """Return whether the sentence is about a run without the planted delays of this program.
+
+        Otherwise other loads remain, and the sentence may be about these as well.
+        """
+        return self.must_name == set(self.late)
+
+    @property
+    def changes(self) -> list[str]:
+        """Return the changes of --what-if that remove the delays, empty if none do.
+
+        The median of the ranks is usual work if fewer than half of them are late.
+        """
+        is_median_usual = self.has_repair and 2 * max(self.at_once, 1) < self.ranks
+        return [f"rank {rank} = median" for rank in sorted(self.must_name)] * is_median_usual
+
     def reasons(self, processor_share: float) -> set[str]:
         """Return the right reasons; processor_share: of the delay's time."""
         if self.reason is not None:

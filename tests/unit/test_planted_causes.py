@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from benchmarks import planted_causes as benchmark
-from support.cause_judgement import INEXACT, RIGHT, UNSURE, WRONG, Report
+from support.cause_judgement import INEXACT, RIGHT, UNSURE, WRONG, Report, stated_run_ns
 from support.cause_loops import make_loop
 from support.cause_specs import Result, Truth
 from support.fair_judgement import find_false_accusation
@@ -55,6 +56,20 @@ def test_a_part_of_the_record_has_its_tolerance() -> None:
     assert benchmark.Recording(ring=50).limit(SPEC.make_case(0)).expected.calls == ()
     assert benchmark.Recording(sample=3).options == {"sample": 3}
     assert benchmark.Recording().options == {}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "ns"),
+    [
+        ("Half of it. Without that, the run would take 0.49 s instead of 0.97 s.", 0.49e9),
+        ("With equal work, the run would take about 153 ms instead of 301 ms.", 153e6),
+        ("Without that, the run would take 870 µs instead of 1.00 ms.", 870e3),
+    ],
+)
+def test_the_stated_run_time_is_read(sentence: str, ns: float) -> None:
+    assert stated_run_ns(sentence) == pytest.approx(ns)
+    unstated = stated_run_ns("Rank 1 works longer.")
+    assert math.isnan(unstated) and not benchmark.is_exact(unstated)
 
 
 @pytest.mark.heavy
