@@ -20,6 +20,7 @@ import pandas as pd
 from mpiprof.account.ledger import OUTSIDE, read_ledgers
 from mpiprof.account.work_intervals import NOWHERE
 from mpiprof.metrics.analysis_memory import fits_in_memory
+from mpiprof.metrics.message_callsite_sums import recorded_messages
 from mpiprof.operations import MESSAGE_OPERATIONS
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Int
@@ -80,6 +81,8 @@ def _has_each_message_call(trace: Trace, calls: pd.DataFrame) -> bool:
     """Return whether single records contain the time in message calls that the recorder summed."""
     if trace.complete_share is not None:
         return True
+    if recorded_messages(trace) == "off":
+        return False
     shapes = trace.tables.shapes
     is_message = np.array([shape.operation in MESSAGE_OPERATIONS for shape in shapes], np.bool_)
     recorded_ns = calls.loc[is_message[calls["shape"]], "total_ns"].sum()

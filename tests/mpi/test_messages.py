@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,8 @@ def test_sums_by_call_site_and_peer_on_2_ranks(level: str, mpi: Mpi, tmp_path: P
     assert (table["longest_ns"] <= table["total_ns"]).all()
     assert (len(trace.message_calls) == 0) == (level == "sums")
     assert (len(trace.messages) == 0) == (level == "sums")
+    assert trace.meta["options"]["messages"] == level
+    assert trace.message_callsites["total_wait_ns"].isna().all() == (level == "sums")
 
 
 def marked_line(mark: str) -> int:
@@ -146,6 +149,7 @@ def marked_line(mark: str) -> int:
 def test_off_leaves_the_tables_empty_on_2_ranks(mpi: Mpi, tmp_path: Path) -> None:
     trace = case(mpi, "sums", tmp_path, "off")
     assert len(trace.message_sums) == len(trace.message_calls) == len(trace.messages) == 0
+    assert math.isnan(trace.run_times.message_wait_ns) and trace.derive("ledger_sums") is None
 
 
 def test_auto_logs_every_call_on_3_ranks(mpi: Mpi, tmp_path: Path) -> None:

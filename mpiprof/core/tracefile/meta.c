@@ -132,6 +132,16 @@ static void library_add(struct text *t)
     text_free(&settings);
 }
 
+/* Return --messages as it takes effect: a ring and a summary have no records of single messages. */
+static const char *message_option(const struct options *o)
+{
+    if (strcmp(o->messages, "off") == 0)
+        return "off";
+    if (o->summary || o->ring > 0 || strcmp(o->messages, "sums") == 0)
+        return "sums";
+    return strcmp(o->messages, "all") == 0 ? "all" : "auto";
+}
+
 /* Write meta.json. Returns true if this process created it. */
 bool meta_write_run(bool with_world, const struct text *machine, const char *skipped)
 {
@@ -160,9 +170,10 @@ bool meta_write_run(bool with_world, const struct text *machine, const char *ski
              o->summary ? 1 : o->sample); /* a summary counts all calls */
     text_add(&t,
              "\"options\": {\"stack\": %d, \"partial\": %s, \"sessions\": %s, \"limit\": %lld, "
-             "\"ring\": %lld, \"totals\": %s}, ",
+             "\"ring\": %lld, \"totals\": %s, \"messages\": \"%s\"}, ",
              o->stack, o->partial ? "true" : "false", with_world ? "false" : "true",
-             (long long)o->limit, (long long)o->ring, o->totals ? "true" : "false");
+             (long long)o->limit, (long long)o->ring, o->totals ? "true" : "false",
+             message_option(o));
     if (with_world && pmpi.Comm_get_parent != NULL &&
         pmpi.Comm_get_parent(&parent) == MPI_SUCCESS &&
         parent != MPI_COMM_NULL) /* entry into MPI_Init: during the parents' spawn call */
