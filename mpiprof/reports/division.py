@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,6 @@ from mpiprof.account.ledger_sums import WORK
 from mpiprof.account.work_intervals import NOWHERE
 from mpiprof.causes.place import describe_call, format_call
 from mpiprof.interface.format_units import format_share, format_time
-from mpiprof.metrics.message_callsite_sums import recorded_messages
 from mpiprof.metrics.run_times import lacks_complete_instances
 from mpiprof.operations import LOCAL_OPERATIONS
 from mpiprof.reports.site_labels import format_wait_site, routine_at
@@ -22,15 +22,16 @@ from mpiprof.trace import Trace
 
 MIN_SHARE = 0.001  # of a place in the JSON report
 TENTHS = 1000  # of a percent, in the whole
-COMPUTING, NOT_COMPUTING = "compute {}", "are outside collectives {}"
+COMPUTE = "compute {}"
 WAITS = {  # by part of Division
     "collective_wait": "{} in collectives",
     "message_wait": "{} for messages",
     "window_wait": "{} on windows",
 }
-COLLECTIVES = "communicate in collectives {}"
-UNKNOWN_WAITS = "are in collectives {}, with unknown waiting"
+UNKNOWN_COLLECTIVES = "are in collectives {} (waiting unknown)"
+UNKNOWN_MESSAGES = "are in calls on messages {} (waiting unknown)"
 OTHERS = {
+    "collectives": "communicate in collectives {}",
     "messages": "transfer messages {}",
     "other_calls": "call other MPI functions {}",
     "unexplained": "spend {} unexplained inside MPI",
@@ -147,18 +148,19 @@ def _list_phrases(trace: Trace, shares: Mapping[str, int]) -> Iterator[str]:
     """Yield the predicates of the sentence with the shares of all parts that are not 0."""
     texts = {name: _format_tenths(share) for name, share in shares.items() if share}
     if "work" in texts:
-        work = NOT_COMPUTING if recorded_messages(trace) == "off" else COMPUTING
-        yield work.format(texts["work"])
+        yield COMPUTE.format(texts["work"])
     waits = [text.format(texts[name]) for name, text in WAITS.items() if name in texts]
     if len(waits) > 1:
         total = _format_tenths(sum(shares[name] for name in WAITS))
         yield f"wait {total} ({', '.join(waits)})"
     elif waits:
         yield f"wait {waits[0]}"
-    collectives = UNKNOWN_WAITS if lacks_complete_instances(trace) else COLLECTIVES
-    for name, text in ({"collectives": collectives} | OTHERS).items():
-        if name in texts:
-            yield text.format(texts[name])
+    others = dict(OTHERS)
+    if lacks_complete_instances(trace):
+        others["collectives"] = UNKNOWN_COLLECTIVES
+    if math.isnan(trace.run_times.message_wait_ns):
+        others["messages"] = UNKNOWN_MESSAGES
+    yield from (text.format(texts[name]) for name, text in others.items() if name in texts)
 
 
 def _describe_whole(trace: Trace) -> str:
@@ -181,9 +183,7 @@ def _describe_basis(trace: Trace) -> str:
     elif trace.complete_share is not None and trace.complete_share < 1 and trace.has_message_events:
         share = format_share(trace.complete_share)
         notes.append(f"waiting for messages scaled from {share} of the run")
-    if recorded_messages(trace) != "off":
-        notes.append("computing is the rest of the time")
-    return f" ({', '.join(notes)})" if notes else ""
+    return f" ({', '.join([*notes, 'computing is the rest of the time'])})"
 
 
 def _format_tenths(tenths: int) -> str:

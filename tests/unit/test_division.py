@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -165,3 +166,14 @@ def test_a_summary_has_the_division_without_causes(tmp_path: Path) -> None:
     assert division.work_ns == pytest.approx(trace.process_time_ns - inside_ns)
     basis = "(from sums, without causes, computing is the rest of the time)"
     assert basis in division_sentences(trace)
+
+
+def test_message_calls_without_records_have_unknown_waiting(tmp_path: Path) -> None:
+    """A ring has sums of messages; they neither transfer nor wait for a known time."""
+    program, ring = Program(RANKS, ring=100), make_ring(RANKS)
+    for _ in range(STEPS):
+        program.halo(ring, own_ns=[MS, MS, 5 * MS, MS])
+        program.collective("allreduce")
+    sentences = division_sentences(mpiprof.open(program.write(tmp_path / "t")))
+    assert re.search(r"are in calls on messages [\d.]+ % \(waiting unknown\)", sentences)
+    assert "transfer messages" not in sentences
