@@ -50,7 +50,7 @@ REASONS = {
 
 # By the records that would show more causes.
 MISSING = {
-    "messages": "of messages only sums are recorded",
+    "messages": "single calls on messages are not recorded",
     "instances": "too few consecutive calls are in the sample",
 }
 
@@ -287,17 +287,19 @@ def _join_or(texts: Sequence[str]) -> str:
 def saving_sentence(trace: Trace, finding: Finding) -> str:
     """Return the run time after a repair, or "" if it is nearly the same or uncertain.
 
-    Delays are replayed; other figures are means over the ranks.
+    Delays are replayed; other figures are means over the ranks, or scaled from a sample.
     """
-    # Nothing is known of the calls that a ring has lost.
-    is_part = bool(trace.wrapped_chunks)
+    # Nothing is known of the calls that a ring has lost, or that follow a limit.
+    is_part = trace.derive("coverage") is not None
     run_ns, saved = float(trace.duration_ns if is_part else trace.run_ns), finding.saved_ns
     if saved < MIN_SAVED_SHARE * run_ns or finding.certainty < MIN_CERTAINTY:
         return ""
     with_it = _name_repair(finding)
-    about = "" if finding.is_delay and finding.cause != "early" else "about "
+    is_replayed = finding.is_delay and finding.cause != "early" and trace.sampling_interval == 1
+    about = "" if is_replayed else "about "
     without, today = format_time(run_ns - saved), format_time(run_ns)
-    run = "the recorded part" if is_part else "the run"
+    run = "the run" if trace.is_finalised else "the run up to the last record"
+    run = "the recorded part" if is_part else run
     parts = [f"{format_time(ns)} of {name}" for name, ns in divide_saving(finding)]
     divided = f", saving {join_texts(parts, 'and')}" if parts and not about else ""
     return f"{with_it}, {run} would take {about}{without} instead of {today}{divided}."

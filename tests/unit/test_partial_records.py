@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from support import planted_loops as planted
 from support.loop_programs import Loop, collectives, halo
 from support.planted_loops import Delay, PlantedLoop
+from support.random_work import Noise
 
 import mpiprof
 from mpiprof.account.record_gaps import find_record_gaps
@@ -17,6 +20,7 @@ from mpiprof.diagnosis.delay_matrix import choose_columns
 from mpiprof.diagnosis.finding import Finding
 from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.reports import conclusion
+from mpiprof.reports.delay_sentences import saving_sentence
 from mpiprof.testing.program import Program
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float
@@ -151,3 +155,23 @@ def test_a_long_run_is_represented_by_some_of_its_steps(
     assert first.cost_ns == pytest.approx(loop.cost_ns([1]), rel=0.1)
     assert first.saved_ns == pytest.approx(late.sum() * MS, rel=0.1)
     assert first.habit.instances == 1_000
+
+
+@pytest.mark.parametrize(
+    ("options", "stated"),
+    [
+        ({}, r"Without that, the run would take [\d.]+ m?s instead"),
+        ({"sample": 4}, r"Without that, the run would take about [\d.]+ m?s instead of [\d.]+ s\."),
+        ({"ring": 200}, r"Without that, the recorded part would take [\d.]+ m?s instead"),
+    ],
+)
+def test_the_saving_states_its_part_of_the_run(
+    options: dict[str, Any], stated: str, tmp_path: Path
+) -> None:
+    program, noise = Program(4, **options), Noise(4)
+    for _ in range(240):
+        own_ns = noise.work(5 * MS, 0.1)
+        own_ns[1] += 3 * MS
+        program.collective("allreduce", "app.py:12:main", own_ns)
+    trace = mpiprof.open(program.write(tmp_path / "t"))
+    assert re.search(stated, saving_sentence(trace, trace.findings()[0]))

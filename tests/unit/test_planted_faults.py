@@ -209,7 +209,7 @@ def test_who_may_wait_for_messages_is_not_accused(cause: str, tmp_path: Path) ->
     (one,) = trace.findings()
     assert (one.cause, one.ranks) == ("noise", ())
     lines = conclusion.verdict_lines(trace, make_verdict(trace, [one]))
-    assert "the records do not show the cause of the waiting: of messages only sums" in lines[1]
+    assert "of the waiting: single calls on messages are not recorded" in lines[1]
     assert lines[2] == "Record events, with --messages auto."
 
 
