@@ -137,10 +137,11 @@ def weigh_waits(trace: Trace, until_ns: Int) -> Float:
     """Return the weight in sums over the run of each wait for a message that ends at until_ns.
 
     If message calls are recorded completely in windows of time only, the waits in these windows
-    count, divided by the windows' share of the run. Otherwise each recorded wait counts as it is.
+    count, divided by the windows' share of the recorded stretch. Otherwise each recorded wait in
+    the stretch counts as it is.
     """
     windows, share = trace.complete_windows, trace.complete_share
-    if not windows or not share or share >= 1:
+    if not windows or not share or (share >= 1 and trace.complete_until_ns is None):
         return np.ones(len(until_ns))
     edges = np.array(windows, np.int64).ravel()
     is_inside = np.searchsorted(edges, until_ns, side="left") % 2 == 1

@@ -187,21 +187,22 @@ class Records(Folder):
             rank: [(begins, self._to_joint_ns(rank, time_ns)) for begins, time_ns in marks[rank]]
             for rank in ranks
         }
-        return intersect_stretches([pair_marks(of_rank[rank], *self._run_limits) for rank in ranks])
+        limits = self._recorded_limits
+        return intersect_stretches([pair_marks(of_rank[rank], *limits) for rank in ranks])
 
     @cached_property
     def complete_share(self) -> float | None:
-        """Share of the run in which every call on messages is recorded; None if unknown."""
-        windows, (first_ns, last_ns) = self.complete_windows, self._run_limits
+        """Share of the recorded stretch with every call on messages; None if unknown."""
+        windows, (first_ns, last_ns) = self.complete_windows, self._recorded_limits
         if windows is None:
             return None
         complete_ns = sum(end_ns - begin_ns for begin_ns, end_ns in windows)
         return complete_ns / (last_ns - first_ns) if last_ns > first_ns else 1.0
 
     @property
-    def _run_limits(self) -> Window:
-        """Time from the first start to the last known time of any rank."""
-        return self.run_start_ns, self.run_start_ns + self.run_ns
+    def _recorded_limits(self) -> Window:
+        """Begin and end of the run, or of the stretch that the logs contain."""
+        return self.calls_start_ns, self.calls_start_ns + self.duration_ns
 
     @cached_property
     def calls_start_ns(self) -> int:
@@ -303,11 +304,12 @@ class Records(Folder):
         """Return the records of one rank, as a single-use stream.
 
         `before`: add each record's previous record. `complete_only`: only from the time on when
-        all ranks' rings are complete.
+        all ranks' rings are complete, and, on the joint clock, until the first log ends.
         """
-        since = None
+        since = until = None
         if complete_only:
             since = self._complete_from.get(rank) if local_times else self.complete_from_ns
+            until = None if local_times else self.complete_until_ns
         clock = Clock() if local_times else self.clock_of(rank)
         source = Source(
             rank,
@@ -316,6 +318,7 @@ class Records(Folder):
             None if clock.is_identity else clock.to_global,
             before,
             since,
+            until,
         )
         return RankStream(source, self.thread_chunks(rank), self._found)
 

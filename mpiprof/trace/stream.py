@@ -47,6 +47,7 @@ class Source:
     to_global: Callable[[Int], Int] | None = None
     before: bool = False  # whether to add each record's previous record
     since_ns: int | None = None  # on the requested clock; earlier closed records are skipped
+    until_ns: int | None = None  # the same; later records are skipped
 
 
 class ThreadStream:
@@ -219,6 +220,8 @@ class ThreadStream:
                     block.exit_ns[open_] = 0
         if source.since_ns is not None and len(block):
             block = block.take((block.enter_ns >= source.since_ns) | (block.exit_ns == 0))
+        if source.until_ns is not None and len(block):
+            block = block.take(block.enter_ns <= source.until_ns)
         return block
 
     def _find_impossible(self, block: Block) -> Bool | None:
@@ -346,7 +349,8 @@ class RankStream:
     def read_plain(self, count: int) -> tuple[ThreadStream, Array] | None:
         """Return the only thread and its next records if they can be decoded with other ranks'."""
         thread = self.threads[0]
-        if len(self.threads) > 1 or thread.source.since_ns is not None:
+        limits = thread.source.since_ns, thread.source.until_ns
+        if len(self.threads) > 1 or limits != (None, None):
             return None
         records = thread.read_plain(count)
         return None if records is None else (thread, records)

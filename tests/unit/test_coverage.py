@@ -83,3 +83,21 @@ def test_a_partial_run_is_not_reported_as_faster_than_a_whole_run(tmp_path: Path
         "record whole runs to tell."
     )
     assert in_words(verdict, [a], before=[a])[-1] == "Keep what was changed in B."
+
+
+def test_calls_after_the_end_of_the_first_log_do_not_count(tmp_path: Path) -> None:
+    """The log of rank 1 ends after 40 ms, and that of rank 0 has the whole run."""
+    synthetic = Synthetic(2)
+    synthetic.started_ns = 0
+    arrivals = 2 * MS * np.arange(100)[:, None] + np.array([[0, MS]])
+    exits = np.repeat(arrivals[:, 1:], 2, 1)
+    arrivals[20:, 1] = -1
+    synthetic.add_collective("allreduce", arrivals, exits, site="app.py:3:main")
+    synthetic.ended_ns = 200 * MS
+    limit = {"at_ns": int(synthetic.to_local(1, 40 * MS - 1)), "bytes": 1 << 20}
+    synthetic.lines[1].append({"rank": 1, "limit": limit})
+    trace = mpiprof.open(synthetic.write(tmp_path / "t"))
+    assert trace.callsites["instances"].tolist() == [20]
+    assert trace.run_times.collective.value == 20 * MS
+    _, text, _ = run_verb("report", tmp_path / "t")
+    assert "is in collectives of which not all ranks' calls are in the trace" not in text
