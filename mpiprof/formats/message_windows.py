@@ -19,8 +19,8 @@ from mpiprof.metrics.message_partners import find_local, find_partners
 from mpiprof.metrics.message_rows import COLUMNS, MessageRows
 from mpiprof.trace import Trace
 from mpiprof.trace.messages import COMPLETE
-from mpiprof.trace.time_window import END_NS, TraceWindow
-from mpiprof.trace.types import Array, Bool
+from mpiprof.trace.time_window import TraceWindow
+from mpiprof.trace.types import END_NS, Array, Bool
 
 MAX_WAITING = 1 << 22  # messages that wait for their other side
 PROBES = ("probe", "iprobe")  # the receive after them completes the arrow

@@ -50,8 +50,8 @@ def find_message_share(threads: Sequence[Sequence[Chunk]]) -> float:
     """Return the share of calls on messages, and of their messages, in the records of threads."""
     sample = [of[len(of) // 2] for of in threads[:: max(-(-len(threads) // SAMPLED_CHUNKS), 1)]]
     kinds = np.concatenate([np.zeros(0, np.uint8), *(chunk.read()["kind"] for chunk in sample)])
-    intervals = np.isin(kinds, INTERVAL_KINDS).sum()
-    return 1.0 - float(intervals) / max(np.count_nonzero(kinds), 1)
+    intervals = int(np.isin(kinds, INTERVAL_KINDS).sum())
+    return 1.0 - intervals / max(int(np.count_nonzero(kinds)), 1)
 
 
 def fits_in_memory(trace: Trace) -> bool:

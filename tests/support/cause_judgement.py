@@ -163,9 +163,9 @@ def find_wrong_words(expected: Expected, report: Report) -> str:
     for site in expected.place:
         if not re.search(rf"{re.escape(site)}\b", report.problem):
             return f"{site} is not named"
-    if not re.search(expected.says, " ".join([*report.sentences, report.details])):
-        return f"does not say {expected.says}"
     text = f"{report.problem} {report.details}"
+    if not re.search(expected.says, " ".join([text, *report.sentences[2:]])):
+        return f"does not say {expected.says}"
     if expected.omits and (match := re.search(expected.omits, text)):
         return f"says {match[0]}"
     return ""
