@@ -14,14 +14,16 @@ from mpiprof.trace.trace import Trace
 Call = Mapping[str, Any]
 Pair: TypeAlias = tuple[int, int]  # of sites (account/work_intervals.py)
 
+SEVERAL = -4  # in place of the site before work that follows different calls
+
 
 @dataclass(frozen=True)
 class Place:
     """A place of work.
 
     before, after: operation, file, line and function of the calls around the work, {} at the start
-    of the run, {"recorded": False} for a call that the records lack. inside: whether the time is
-    inside the call before.
+    of the run, {"recorded": False} for a call that the records lack, {"several": True} for
+    different calls. inside: whether the time is inside the call before.
     """
 
     before: Call
@@ -60,6 +62,8 @@ def describe_call(trace: Trace, site: int) -> dict[str, Any]:
         return {}
     if site == UNRECORDED:
         return {"recorded": False}
+    if site == SEVERAL:
+        return {"several": True}
     operations = [shape.operation for shape in trace.tables.shapes if shape.site == site]
     # A method of mpi4py creates a communicator at its first call.
     operations.sort(key=lambda operation: base_operation(operation) in MANAGEMENT_COLLECTIVES)
@@ -72,6 +76,8 @@ def format_call(call: Call) -> str:
     """Return a call as "waitall at app.c:12 step", or "the start of the run" for {}."""
     if "recorded" in call:
         return "a call that is not recorded"
+    if "several" in call:
+        return "several calls"
     if not call:
         return "the start of the run"
     return f"{call['operation']} {locate_label(format_site(call))}"

@@ -6,7 +6,7 @@ ranks are blamed themselves, although the other rank is the exception.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from mpiprof.account.work_intervals import INSIDE
 from mpiprof.causes.habits.habit import Habit
 from mpiprof.causes.habits.significance import MIN_OTHERS
-from mpiprof.causes.place import Pair, add_up, find_place
+from mpiprof.causes.place import SEVERAL, Pair, add_up, find_place
 from mpiprof.causes.removal import Removal, Saving, replay_without
 from mpiprof.diagnosis.delay_matrix import MIN_REPETITION_SHARE, Cells, DelayMatrix
 from mpiprof.diagnosis.delay_reasons import (
@@ -28,11 +28,14 @@ from mpiprof.diagnosis.evidence import FoundReason, WorkLocation
 from mpiprof.diagnosis.explained_waits import Callsite, CallsiteWaits, ChosenWaits
 from mpiprof.diagnosis.habit_details import FoundHabit, sum_gains
 from mpiprof.diagnosis.sampled_code import find_sampled_code
+from mpiprof.diagnosis.work_groups import WorkGroups
+from mpiprof.metrics.group_order import find_medians
 from mpiprof.metrics.message_waits import UNKNOWN
 from mpiprof.trace.thread_times import find_stretches
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float
 
+MIN_MAIN_SHARE = 0.5  # of the work of a habit, from which a pair of call sites is its place
 MAX_LOCATIONS = 3  # pairs of call sites that a finding names
 MAX_WINDOW_PAIRS = 16  # pairs of call sites of a window whose costs are divided among the ranks
 
@@ -41,7 +44,8 @@ MAX_WINDOW_PAIRS = 16  # pairs of call sites of a window whose costs are divided
 class WorkEvidence:
     """Evidence of some intervals of work in a window.
 
-    pair_ns: their cost by pair of call sites. rank_ns: the same by rank, for the costliest pairs.
+    pair_ns: their excess work, or the waiting that they cause, by pair of call sites. rank_ns: the
+    same by rank, for the costliest pairs.
     reason: the costliest pair, and the reasons of its delay, None without counters.
     """
 
@@ -92,26 +96,31 @@ def collect_evidence(
     is_exact = len(postings.posted_ns) > 0 and not (postings.state == UNKNOWN).any()
     length = (intervals.end_ns - intervals.begin_ns).astype(np.float64)
     for parts, cells, mine, row in zip(habits, located, chosen, caused, strict=True):
-        removal, saving = Removal.nothing(), Saving(0.0, 0.0)
+        removed, removal, saving = np.zeros(0), Removal.nothing(), Saving(0.0, 0.0)
         if parts[0][1].cause != "early" and mine.any():
             removed = _find_removed_work(waits, parts, cells, length)
             removal = _find_removal(waits, removed)
             saving = replay_without(waits.trace, removal)
             length = length - removed  # work that belongs to two habits is removed once
-        work = _describe_work(waits, mine)
+        weight_ns = removed if removal.total_ns > 0 else waits.costs.interval_ns
+        work = _describe_work(waits, mine, weight_ns)
         evidence.append(WindowEvidence(work, row, removal, saving, is_exact))
     others = ~np.any([np.zeros(len(waits.costs.interval_ns), np.bool_), *chosen], axis=0)
-    return evidence, _describe_work(waits, others)
+    return evidence, _describe_work(waits, others, waits.costs.interval_ns)
 
 
 def describe_habit_work(waits: ChosenWaits, matrix: DelayMatrix, habit: Habit) -> WorkEvidence:
     """Return the evidence of the work of a habit in a window of the run."""
-    return _describe_work(waits, matrix.locate(waits).choose(habit.ranks, habit.instances))
+    chosen = matrix.locate(waits).choose(habit.ranks, habit.instances)
+    return _describe_work(waits, chosen, waits.costs.interval_ns)
 
 
-def _describe_work(waits: ChosenWaits, chosen: Bool) -> WorkEvidence:
-    """Return the evidence of some intervals of work in a window."""
-    cost_ns, sites = waits.costs.interval_ns, waits.delays.sites
+def _describe_work(waits: ChosenWaits, chosen: Bool, cost_ns: Float) -> WorkEvidence:
+    """Return the evidence of some intervals of work in a window.
+
+    cost_ns: of each interval, the excess work of a habit or the waiting that the interval causes.
+    """
+    sites = waits.delays.sites
     key, rank = waits.delays.intervals.key, waits.delays.intervals.rank
     cost = np.bincount(key[chosen], cost_ns[chosen], len(sites))
     order = np.argsort(-cost, kind="stable")[: min(MAX_WINDOW_PAIRS, np.count_nonzero(cost > 0))]
@@ -121,7 +130,9 @@ def _describe_work(waits: ChosenWaits, chosen: Bool) -> WorkEvidence:
         costs = np.bincount(rank[here], cost_ns[here], waits.trace.ranks)
         by_rank[sites[number]] = costs.astype(np.float64)
     pairs = {sites[number]: float(cost[number]) for number in np.flatnonzero(cost > 0).tolist()}
-    return WorkEvidence(pairs, by_rank, _find_reasons(waits, chosen))
+    main = int(np.argmax(cost)) if pairs else None
+    reason = None if main is None else _find_reasons(waits, chosen, main)
+    return WorkEvidence(pairs, by_rank, reason)
 
 
 def _find_removed_work(
@@ -135,21 +146,46 @@ def _find_removed_work(
     rank does. length: of each interval without the habits before.
     """
     trace, before = waits.trace, length
-    groups = trace.derive("work_groups")
+    groups: WorkGroups = trace.derive("work_groups")
     for (matrix, habit), of in zip(parts, cells, strict=True):
         start = length
         ranks = () if habit.each or habit.cause == "gradient" else habit.ranks
         others = ~np.isin(np.arange(trace.ranks), ranks)
         chosen = of.choose(ranks, habit.instances)
-        limited, comparable = groups.limit(length, chosen, others if others.any() else ~others)
+        usual, comparable = groups.find_usual(length, chosen, others if others.any() else ~others)
+        apart = np.where(comparable, start - usual, 0.0)
         excess = matrix.compute_excess(ranks, habit.instances)
         rest = np.where(comparable, 0.0, of.spread_over_intervals(excess, ranks))
-        length = np.maximum(limited - rest, 0.0)
         shift = np.nan_to_num(habit.shift_ns)
         if habit.cause == "gradient":  # the repair gives each rank at most the median work
             shift = shift - np.median(shift, 0)
-        length = start - of.limit(start - length, np.maximum(shift, 0.0))
+        shift = np.maximum(shift, 0.0)
+        removed = np.clip(apart + rest, 0.0, start)
+        habitual = np.minimum(removed, _find_habitual(groups, of, habit, apart + rest, shift))
+        first = of.limit(habitual, shift)
+        removed = first + of.limit(removed - first, shift - of.sum(first))
+        length = start - removed
     return before - length
+
+
+def _find_habitual(
+    groups: WorkGroups, cells: Cells, habit: Habit, apart_ns: Float, shift_ns: Float
+) -> Float:
+    """Return the usual excess of each interval at its place, in the cells of a habit.
+
+    The delay is where the ranks usually work longer. Elsewhere, an excess is noise. A delay that
+    moves is at the same place on all ranks. apart_ns: length of each interval beyond that of the
+    other ranks. shift_ns: delay in each cell.
+    """
+    inside, cell = cells.inside
+    is_late = shift_ns.ravel()[cell] > 0
+    late = inside[is_late]
+    rank = np.where(habit.cause == "moving", 0, cells.intervals.rank[late])
+    _, number = np.unique(groups.place[late] * len(groups.makes[0]) + rank, return_inverse=True)
+    median = find_medians(number, apart_ns[late], int(number.max(initial=-1)) + 1)
+    habitual = np.zeros(len(apart_ns))
+    habitual[late] = np.maximum(median[number], 0.0)
+    return habitual
 
 
 def _find_removal(waits: ChosenWaits, removed_ns: Float) -> Removal:
@@ -217,18 +253,21 @@ def _find_scale(parts: Sequence[FoundHabit]) -> float:
     return float(np.average(scales, weights=weights))
 
 
-def _find_reasons(waits: ChosenWaits, chosen: Bool) -> tuple[Pair, DelayReasons] | None:
+def _find_reasons(
+    waits: ChosenWaits, chosen: Bool, main: int
+) -> tuple[Pair, DelayReasons] | None:
     """Return the costliest pair of call sites in a window, and the reasons of its delay.
+
+    main: number of this pair.
 
     Source: the counters of the intervals (delay_reasons.py), compared with the intervals of the
     other ranks between the same calls, or of the same ranks at other times.
     """
     trace, intervals, cost_ns = waits.trace, waits.delays.intervals, waits.costs.interval_ns
     table, sites = trace.intervals, waits.delays.sites
-    cost = np.bincount(intervals.key[chosen], cost_ns[chosen], len(sites))
-    if not len(table) or not cost.any() or sites[np.argmax(cost)][1] == INSIDE:
+    if not len(table) or sites[main][1] == INSIDE:
         return None
-    here = intervals.key == np.argmax(cost)
+    here = intervals.key == main
     late = chosen & here & (cost_ns > 0)
     late_ranks = np.unique(intervals.rank[late])
     others = here & ~np.isin(intervals.rank, late_ranks)
@@ -248,7 +287,7 @@ def _find_reasons(waits: ChosenWaits, chosen: Bool) -> tuple[Pair, DelayReasons]
         return None
     compared = table[late[:count]], table[reference[:count]]
     stretches = find_stretches(trace.tables.threads)
-    return sites[np.argmax(cost)], explain_delay(*compared, trace.page_fault_ns, stretches)
+    return sites[main], explain_delay(*compared, trace.page_fault_ns, stretches)
 
 
 def find_reason(found: Sequence[WorkEvidence]) -> FoundReason | None:
@@ -272,16 +311,42 @@ def is_blocked(found: Sequence[WorkEvidence]) -> bool:
 
 
 def list_locations(trace: Trace, found: Sequence[WorkEvidence]) -> Iterator[WorkLocation]:
-    """Yield the pairs of call sites with most of the cost of a habit, the costliest first."""
+    """Yield the pairs of call sites with most of the work of a habit, the costliest first.
+
+    If none has most of it, pairs with the same call after the work count as one: ranks make several
+    calls in turn before it.
+    """
     pair_ns = add_up([evidence.pair_ns for evidence in found])
     rank_ns = add_up([evidence.rank_ns for evidence in found])
     whole = max(sum(pair_ns.values()), 1.0)
-    for pair in sorted(rank_ns, key=lambda pair: -pair_ns[pair])[:MAX_LOCATIONS]:
-        rank = int(rank_ns[pair].argmax())
+    groups = {pair: [pair] for pair in rank_ns}
+    if max(pair_ns.values(), default=0.0) < MIN_MAIN_SHARE * whole:
+        groups = _join_by_call_after(rank_ns)
+    cost_ns = {pair: sum(pair_ns[of] for of in group) for pair, group in groups.items()}
+    for pair in sorted(groups, key=lambda pair: -cost_ns[pair])[:MAX_LOCATIONS]:
+        rank = int(np.sum([rank_ns[of] for of in groups[pair]], 0).argmax())
         place = find_place(trace, pair)
-        code = find_sampled_code(trace, rank, pair[:1], pair[1:])
-        share = pair_ns[pair] / whole
+        code = find_sampled_code(trace, rank, [before for before, _ in groups[pair]], pair[1:])
+        share = cost_ns[pair] / whole
         yield WorkLocation(place.before, place.after, place.inside, share, rank, code)
+
+
+def _join_by_call_after(pairs: Iterable[Pair]) -> dict[Pair, list[Pair]]:
+    """Return pairs in groups with the same call after the work; SEVERAL stands for the call before.
+
+    A pair that is alone, or inside a call, stays as it is.
+    """
+    by_after: dict[int, list[Pair]] = {}
+    for pair in pairs:
+        by_after.setdefault(pair[1], []).append(pair)
+    single = {group[0]: group for group in by_after.values() if len(group) == 1}
+    inside = {pair: [pair] for pair in by_after.get(INSIDE, [])}
+    several = {
+        (SEVERAL, after): group
+        for after, group in by_after.items()
+        if len(group) > 1 and after != INSIDE
+    }
+    return single | inside | several
 
 
 def find_blocked_place(trace: Trace, work: Sequence[WorkEvidence]) -> WorkLocation | None:
