@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.account.work_intervals import INSIDE
+from mpiprof.account.work_intervals import INSIDE, number_same_work
 from mpiprof.causes.habits.habit import Habit
 from mpiprof.causes.habits.significance import MIN_OTHERS
 from mpiprof.causes.place import SEVERAL, Pair, add_up, find_place
@@ -36,6 +36,7 @@ from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float
 
 MIN_MAIN_SHARE = 0.5  # of the work of a habit, from which a pair of call sites is its place
+MIN_PLACE_SHARE = 0.8  # of the excess work of a rank, that is at its main place
 MAX_LOCATIONS = 3  # pairs of call sites that a finding names
 MAX_WINDOW_PAIRS = 16  # pairs of call sites of a window whose costs are divided among the ranks
 
@@ -181,7 +182,7 @@ def _find_habitual(
     is_late = shift_ns.ravel()[cell] > 0
     late = inside[is_late]
     rank = np.where(habit.cause == "moving", 0, cells.intervals.rank[late])
-    _, number = np.unique(groups.place[late] * len(groups.makes[0]) + rank, return_inverse=True)
+    _, number = np.unique(groups.place[late] * groups.makes.shape[1] + rank, return_inverse=True)
     median = find_medians(number, apart_ns[late], int(number.max(initial=-1)) + 1)
     habitual = np.zeros(len(apart_ns))
     habitual[late] = np.maximum(median[number], 0.0)
@@ -347,6 +348,25 @@ def _join_by_call_after(pairs: Iterable[Pair]) -> dict[Pair, list[Pair]]:
         if len(group) > 1 and after != INSIDE
     }
     return single | inside | several
+
+
+def group_ranks_by_place(found: Sequence[WorkEvidence]) -> dict[tuple[int, ...], float]:
+    """Return the ranks with most of their excess work at the same place, and this work in ns."""
+    rank_ns = add_up([evidence.rank_ns for evidence in found])
+    if len(rank_ns) < 2:
+        return {}
+    place = number_same_work(list(rank_ns))
+    places, number = np.unique(place, return_inverse=True)
+    work_ns = np.zeros((len(places), len(next(iter(rank_ns.values())))))
+    np.add.at(work_ns, number, np.array(list(rank_ns.values())))
+    main, whole_ns = work_ns.argmax(0), work_ns.sum(0)
+    is_main = work_ns.max(0) >= MIN_PLACE_SHARE * np.maximum(whole_ns, 1.0)
+    groups = {}
+    for index in range(len(places)):
+        ranks = np.flatnonzero(is_main & (main == index))
+        if len(ranks):
+            groups[tuple(ranks.tolist())] = float(whole_ns[ranks].sum())
+    return groups
 
 
 def find_blocked_place(trace: Trace, work: Sequence[WorkEvidence]) -> WorkLocation | None:

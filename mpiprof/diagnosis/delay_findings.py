@@ -34,6 +34,7 @@ from mpiprof.diagnosis.delay_evidence import (
     describe_habit_work,
     find_blocked_place,
     find_cost,
+    group_ranks_by_place,
     is_blocked,
     join_saved_time,
 )
@@ -46,6 +47,7 @@ from mpiprof.diagnosis.delay_summary import (
 )
 from mpiprof.diagnosis.evidence import RestEvidence
 from mpiprof.diagnosis.explained_waits import (
+    Callsite,
     ChosenWaits,
     choose_callsites,
     choose_waits,
@@ -56,7 +58,7 @@ from mpiprof.diagnosis.explained_waits import (
 )
 from mpiprof.diagnosis.fact_findings import MIN_REST_SHARE, join_findings
 from mpiprof.diagnosis.finding import Finding, make_finding
-from mpiprof.diagnosis.habit_details import FoundHabit, join_matrices, sum_gains
+from mpiprof.diagnosis.habit_details import FoundHabit, divide_habit, join_matrices, sum_gains
 from mpiprof.diagnosis.habit_finding import make_habit_finding
 from mpiprof.diagnosis.repetition_matrix import (
     PairIntervals,
@@ -138,11 +140,9 @@ def _find(
     least = MIN_SECOND_SHARE * max(map(sum_gains, joined), default=0.0)
     kept = [parts for parts in joined if sum_gains(parts) >= least]
     callsites = choose_callsites(sums.at_ns)
-    collect = partial(collect_evidence, habits=kept, callsites=callsites)
-    by_window: list[tuple[list[WindowEvidence], WorkEvidence]] = apply(collect)
-    of_habits, other_work = zip(*by_window, strict=True)
+    kept, of_habits, other_work = _collect_evidence(kept, callsites, apply)
     findings = []
-    for parts, found_evidence in zip(kept, zip(*of_habits, strict=True), strict=True):
+    for parts, found_evidence in zip(kept, of_habits, strict=True):
         caused_ns = np.sum([of.caused_ns for of in found_evidence], 0)
         waits_at = list_sites(callsites, caused_ns, sums.at_ns)
         waiting_ns = sums.waiting_ns if has_all_waits else np.inf
@@ -173,6 +173,33 @@ def _find(
         fields = {"evidence": evidence, "waits_at": rest_at, "saved_ns": rest / trace.ranks}
         findings.append(make_finding(trace, "noise", rest, certainty=0.0, **fields))
     return findings
+
+
+def _collect_evidence(
+    habits: list[list[FoundHabit]], callsites: Sequence[Callsite], apply: Apply[Any]
+) -> tuple[list[list[FoundHabit]], list[list[WindowEvidence]], list[WorkEvidence]]:
+    """Return the habits, the evidence of each in all windows, and that of all other work.
+
+    A habit whose ranks work longer at different places is several causes.
+    """
+
+    def collect(
+        habits: list[list[FoundHabit]],
+    ) -> tuple[list[list[WindowEvidence]], list[WorkEvidence]]:
+        windows: list[tuple[list[WindowEvidence], WorkEvidence]] = apply(
+            partial(collect_evidence, habits=habits, callsites=callsites)
+        )
+        of_habits, other_work = zip(*windows, strict=True)
+        return [list(of) for of in zip(*of_habits, strict=True)], list(other_work)
+
+    of_habits, other_work = collect(habits)
+    divided: list[list[FoundHabit]] = []
+    for parts, evidence in zip(habits, of_habits, strict=True):
+        groups = group_ranks_by_place([of.work for of in evidence])
+        divided += divide_habit(parts, groups)
+    if len(divided) > len(habits):
+        of_habits, other_work = collect(divided)
+    return divided, of_habits, other_work
 
 
 def _find_collective_inside(trace: Trace, sums: DelaySummary) -> dict[str, Any] | None:

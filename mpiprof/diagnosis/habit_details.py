@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -26,6 +27,26 @@ def join_matrices(found: Sequence[FoundHabit]) -> list[list[FoundHabit]]:
         key = habit.cause, frozenset(habit.ranks), habit.period, habit.each
         groups.setdefault(key, []).append((matrix, habit))
     return [sorted(parts, key=lambda part: -part[1].gain_ns) for parts in groups.values()]
+
+
+def divide_habit(
+    parts: Sequence[FoundHabit], groups: Mapping[tuple[int, ...], float]
+) -> list[list[FoundHabit]]:
+    """Return a habit as one habit for each group of its ranks; groups: ranks and excess work."""
+    matrix, habit = parts[0]
+    is_divisible = habit.cause in ("rank", "periodic") and not (habit.each or habit.grows)
+    is_complete = {rank for ranks in groups for rank in ranks} == set(habit.ranks)
+    if len(parts) > 1 or len(groups) < 2 or not is_divisible or not is_complete:
+        return [list(parts)]
+    whole_ns, divided = sum(groups.values()), []
+    for ranks, work_ns in groups.items():
+        is_member = np.isin(matrix.ranks, ranks)
+        shift_ns = np.where(is_member[:, None], habit.shift_ns, 0.0)
+        fields = {"ranks": ranks, "shift_ns": shift_ns, "levels": (), "prerequisite": None}
+        late_ns = float(np.median(shift_ns[:, habit.instances].max(0)))
+        gain_ns = habit.gain_ns * work_ns / whole_ns
+        divided.append([(matrix, replace(habit, late_ns=late_ns, gain_ns=gain_ns, **fields))])
+    return divided
 
 
 def sum_gains(parts: Sequence[FoundHabit]) -> float:

@@ -6,12 +6,14 @@ the whole run are compared.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from mpiprof.account.delay_costs import Delays
 from mpiprof.account.delay_graph import Intervals
-from mpiprof.account.work_intervals import NOWHERE, UNRECORDED, Pairs
-from mpiprof.account.work_segments import read_work, records_each_call
+from mpiprof.account.work_intervals import INSIDE, NOWHERE, UNRECORDED, Pairs
+from mpiprof.account.work_segments import Work, read_work, records_each_call
 from mpiprof.diagnosis.run_steps import Steps
 from mpiprof.metrics.group_order import count_members, select_values
 from mpiprof.metrics.recorded_calls import read_recorded_calls
@@ -19,27 +21,23 @@ from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
 
 
+@dataclass(frozen=True)
 class WorkGroups:
     """The group of each interval of work.
 
-    group: number of each interval. key, step: pair of call sites and step of each group. place:
-    number of each interval's pair of call sites and position in the step. makes: whether a rank
-    makes both calls, pairs of call sites x ranks.
+    group: number of each interval's group. place: number of its pair of call sites and position in
+    the step. key: pair of call sites of each group. makes: whether a rank makes both calls, pairs
+    of call sites x ranks. segments: group and rank of all work between two calls, also of work
+    without an interval; None if the records lack calls.
     """
 
-    def __init__(self, trace: Trace, intervals: Intervals, steps: Steps | None, sites: Pairs) -> None:
-        """Number the groups; intervals are in order of time on each rank."""
-        self.trace, self.intervals, self.steps, self.sites = trace, intervals, steps, sites
-        self.makes = _find_callers(trace, intervals, sites)
-        step = self._find_steps(intervals.end_ns)
-        steps_count = int(step.max(initial=0)) + 1
-        of_rank = (intervals.key * steps_count + step) * trace.ranks + intervals.rank
-        nth = count_up(of_rank)
-        positions = int(nth.max(initial=0)) + 1
-        self.place = intervals.key * positions + nth
-        code = self.place * steps_count + step
-        _, first, self.group = np.unique(code, return_index=True, return_inverse=True)
-        self.key, self.step = intervals.key[first], step[first]
+    intervals: Intervals
+    group: Int
+    place: Int
+    key: Int
+    is_inside: Bool
+    makes: Bool
+    segments: tuple[Int, Int] | None
 
     def limit(self, length: Float, chosen: Bool, others: Bool) -> tuple[Float, Bool]:
         """Limit the lengths of chosen intervals to the usual length, as find_usual."""
@@ -52,43 +50,68 @@ class WorkGroups:
         Also returns which chosen intervals have any ranks to be compared with: ranks that make both
         calls. Work that is not recorded is short and counts as 0.
         """
-        counts = self._count_callers(chosen, others)
+        counts = np.asarray((self.makes & others).sum(1))[self.key]
+        if self.segments is not None:
+            group, rank = self.segments
+            passing = np.bincount(group[others[rank]], minlength=len(counts))
+            counts = np.where(self.is_inside, counts, passing)
         theirs = others[self.intervals.rank]
         median = _medians_with_zeros(self.group[theirs], length[theirs], counts)
         return median[self.group], chosen & (counts > 0)[self.group]
-
-    def _count_callers(self, chosen: Bool, others: Bool) -> Int:
-        """Return the number of some ranks that make both calls, for each group.
-
-        If partners change, a rank makes the calls in some steps only. The records of all calls show
-        these steps for the groups with chosen intervals.
-        """
-        counts = np.asarray((self.makes & others).sum(1))[self.key]
-        present = np.bincount(self.group[others[self.intervals.rank]], minlength=len(counts))
-        is_chosen = np.bincount(self.group[chosen], minlength=len(counts)) > 0
-        lacking = np.unique(self.key[is_chosen & (present < counts)])
-        if self.steps is None or not len(lacking) or not records_each_call(self.trace):
-            return counts
-        work = read_work(self.trace)
-        number = {self.sites[key]: key for key in lacking.tolist()}
-        key = np.array([number.get(place, -1) for place in work.places], np.int64)[work.place]
-        here = np.flatnonzero((key >= 0) & others[work.rank])
-        steps, ranks = int(self.step.max(initial=0)) + 1, self.trace.ranks
-        code = key[here] * steps + self._find_steps(work.end_ns[here])
-        code = np.unique(code * ranks + work.rank[here]) // ranks
-        of_groups = self.key * steps + self.step
-        passing = np.searchsorted(code, of_groups, "right") - np.searchsorted(code, of_groups)
-        return np.where(np.isin(self.key, lacking), np.minimum(counts, passing), counts)
-
-    def _find_steps(self, end_ns: Int) -> Int:
-        return np.zeros(len(end_ns), np.int64) if self.steps is None else self.steps.find(end_ns)
 
 
 def make_work_groups(trace: Trace) -> WorkGroups:
     """Return the groups of the intervals of a trace."""
     delays: Delays = trace.derive("delays_found")
     steps: Steps | None = trace.derive("steps")
-    return WorkGroups(trace, delays.intervals, steps, delays.sites)
+    intervals, sites = delays.intervals, delays.sites
+    step = np.zeros(len(intervals.rank), np.int64)
+    if steps is not None:
+        step = steps.find(intervals.end_ns)
+    count = int(step.max(initial=0)) + 1
+    nth = count_up((intervals.key * count + step) * trace.ranks + intervals.rank)
+    is_known = records_each_call(trace)
+    if is_known:
+        work, key = _read_segments(trace, sites)
+        work_step = np.zeros(len(key), np.int64) if steps is None else steps.find(work.end_ns)
+        work_step = np.minimum(work_step, count - 1)
+        work_nth = count_up((key * count + work_step) * trace.ranks + work.rank)
+        nth = _take_positions(intervals, work, work_nth, nth)
+    positions = int(nth.max(initial=0)) + 1
+    place = intervals.key * positions + nth
+    codes, first, group = np.unique(
+        place * count + step, return_index=True, return_inverse=True
+    )
+    segments = None
+    if is_known:
+        code = (key * positions + work_nth) * count + work_step
+        at = np.minimum(np.searchsorted(codes, code), len(codes) - 1)
+        is_here = (codes[at] == code) & (work_nth < positions)
+        segments = at[is_here], work.rank[is_here]
+    is_inside = np.array([after == INSIDE for _, after in sites] or [False])[intervals.key[first]]
+    makes = _find_callers(trace, intervals, sites)
+    return WorkGroups(intervals, group, place, intervals.key[first], is_inside, makes, segments)
+
+
+def _read_segments(trace: Trace, sites: Pairs) -> tuple[Work, Int]:
+    """Return the work between the calls of some pairs of sites, and the number of each pair."""
+    work = read_work(trace)
+    number = {pair: key for key, pair in enumerate(sites)}
+    key = np.array([number.get(place, -1) for place in work.places] or [-1])[work.place]
+    chosen = np.flatnonzero(key >= 0)
+    columns = (column[chosen] for column in (work.rank, work.begin_ns, work.end_ns, work.place))
+    return Work(*columns, work.places), key[chosen]
+
+
+def _take_positions(intervals: Intervals, work: Work, work_nth: Int, nth: Int) -> Int:
+    """Return the position of each interval among all work at its place, else as nth."""
+    if not len(work.rank):
+        return nth
+    stride = int(max(work.end_ns.max(), intervals.end_ns.max(initial=0))) + 1
+    ends = work.rank * stride + work.end_ns  # in order
+    wanted = intervals.rank * stride + intervals.end_ns
+    at = np.minimum(np.searchsorted(ends, wanted), len(ends) - 1)
+    return np.where(ends[at] == wanted, work_nth[at], nth)
 
 
 def _find_callers(trace: Trace, intervals: Intervals, sites: Pairs) -> Bool:

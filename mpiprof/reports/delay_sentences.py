@@ -28,7 +28,7 @@ from mpiprof.reports.savings import divide_saving
 from mpiprof.reports.site_labels import format_callsite, format_wait_site
 from mpiprof.trace import Trace
 
-MAIN_SHARE = 0.5  # share of a delay's cost at one pair of call sites, from which it is named
+MAIN_SHARE = 0.4  # share of a delay's cost at one pair of call sites, from which it is named
 WHOLE_SHARE = 0.95
 MIN_THREAD_SHARE = 0.5  # of the processor time of all other threads, for a name
 MAX_RATIO = 1.2  # between delays that are reported as one

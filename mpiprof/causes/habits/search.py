@@ -39,7 +39,6 @@ from mpiprof.causes.habits.work_matrix import WorkMatrix, column_medians
 from mpiprof.trace.types import Float, Int
 
 MIN_SHARE = 0.05  # of the waiting, that a habit must explain
-MAX_HABITS = 5  # of a matrix
 NEAR_BEST = 0.9  # a simpler habit wins if it explains this share of the best one's waiting
 MAX_LEADS = 3  # rows whose lateness shows when a set of ranks is late
 AMOUNTS = 6  # medians of a delay on its way, one after the other
@@ -52,7 +51,7 @@ def find_habits(matrix: WorkMatrix) -> list[Habit]:
     """Return the habits of a matrix, in order of detection."""
     work_ns, habits = matrix.work_ns, list[Habit]()
     whole = float(matrix.compute_waiting(work_ns).sum())
-    while whole > 0 and len(habits) < MAX_HABITS and matrix.instance_count > 1:
+    while whole > 0 and matrix.instance_count > 1:
         remainder = Remainder(matrix, work_ns, matrix.compute_waiting(work_ns))
         best = _choose_best(list(_find_candidates(remainder)))
         if best is None or best.gain_ns < MIN_SHARE * whole:

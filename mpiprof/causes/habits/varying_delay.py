@@ -31,6 +31,7 @@ from mpiprof.trace.types import Bool, Float, Int
 
 # Maximum p-value of a delay that varies. The rank is known to be late, and only its cost changes.
 MAX_VARIATION_P = 0.02
+MIN_VARIATION_RATIO = 1.5  # of late ranks, over that of each other rank
 MIN_SPREAD = 0.1  # of the logarithms of the other ranks' variations
 MIN_ADDED_SHARE = 0.1  # minimum wait that the variation explains, over that of its habit
 MIN_COLUMNS = 5  # fewer columns do not show that a delay varies
@@ -150,7 +151,7 @@ def varies(work_ns: Float, rows: Int) -> bool:
     chance = float(special.bdtrc(first - 1, count, 1 / len(series))) * len(series)
     varied = np.log(np.maximum(series.sum(1), 1.0))
     p = 2 * min(chance, p_apart_from_others(varied[:1], varied[1:], MIN_SPREAD))
-    return p <= MAX_VARIATION_P and varied[0] > varied[1:].max()
+    return p <= MAX_VARIATION_P and varied[0] > varied[1:].max() + np.log(MIN_VARIATION_RATIO)
 
 
 def _find_noise(others: Float) -> float:
