@@ -141,10 +141,12 @@ def _find_removed_work(
 ) -> Float:
     """Return the work in ns that each interval lacks if a habit's ranks work like the others.
 
-    A late rank also has the noise of all ranks, which a repair does not remove. So the removed work
-    is the excess over the median, at most the time that the habit explains. If all ranks differ,
-    all are compared with the median of all. The excess in a step is removed from work that no other
-    rank does. length: of each interval without the habits before.
+    The removed work is the time that the habit explains, where its ranks usually work longer than
+    the median of the others. In a single step, they may work no longer there: a late rank has the
+    noise of all ranks as well, which a repair does not remove. Time that does not fit there is
+    removed from other work beyond the median. If all ranks differ, all are compared with the median
+    of all. The excess in a step is removed from work that no other rank does. length: of each
+    interval without the habits before.
     """
     trace, before = waits.trace, length
     groups: WorkGroups = trace.derive("work_groups")
@@ -162,9 +164,9 @@ def _find_removed_work(
             shift = shift - np.median(shift, 0)
         shift = np.maximum(shift, 0.0)
         removed = np.clip(apart + rest, 0.0, start)
-        habitual = np.minimum(removed, _find_habitual(groups, of, habit, apart + rest, shift))
+        habitual = np.minimum(_find_habitual(groups, of, habit, apart + rest, shift), start)
         first = of.limit(habitual, shift)
-        removed = first + of.limit(removed - first, shift - of.sum(first))
+        removed = first + of.limit(np.maximum(removed - first, 0.0), shift - of.sum(first))
         length = start - removed
     return before - length
 
