@@ -67,7 +67,12 @@ from mpiprof.diagnosis.repetition_matrix import (
     select_pair_intervals,
 )
 from mpiprof.diagnosis.run_steps import Steps, group_steps
-from mpiprof.diagnosis.same_work import continue_habits, list_same_work
+from mpiprof.diagnosis.same_work import (
+    continue_habits,
+    drop_divided_work,
+    list_same_work,
+    sum_pair_work,
+)
 from mpiprof.diagnosis.step_matrix import (
     StepCells,
     StepColumns,
@@ -276,6 +281,7 @@ def _find_habits(
         for pair, parts in zip([*pairs, *same_work], of_pairs, strict=True)
     ]
     by_pair = search(repetitions[: len(pairs)])
+    by_pair = drop_divided_work(by_pair, apply(sum_pair_work)) if by_pair else []
     if steps is not None:
         # Periods without a rank are periods of the step.
         by_pair = [(matrix, one) for matrix, one in by_pair if one.ranks]

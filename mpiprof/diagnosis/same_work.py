@@ -17,17 +17,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from mpiprof.account.work_intervals import INSIDE
+from mpiprof.account.work_intervals import INSIDE, number_same_work
 from mpiprof.causes.habits.habit import Habit
 from mpiprof.causes.habits.rank_set import compute_gain
 from mpiprof.causes.habits.work_matrix import column_medians
-from mpiprof.causes.place import Pair
+from mpiprof.causes.place import Pair, add_up
 from mpiprof.diagnosis.delay_matrix import DelayMatrix
+from mpiprof.diagnosis.explained_waits import ChosenWaits
 from mpiprof.diagnosis.habit_details import FoundHabit
 from mpiprof.diagnosis.repetition_matrix import RepetitionMatrix
 from mpiprof.trace.types import Float, Int
 
 MAX_SAME_PAIRS = 4  # other pairs of call sites with the same work, for each pair
+MIN_MORE_SHARE = 0.5  # of the delay of a habit, by which its ranks work longer in all
 MIN_LATE_SHARE = 0.5  # of a usual delay, from which work is late; and of repetitions that are late
 
 
@@ -42,6 +44,41 @@ def list_same_work(pairs: Sequence[Pair], pair_ns: Mapping[Pair, float]) -> list
         others = [pair for pair in others if pair_ns[pair] > 0]
         found += sorted(others, key=lambda pair: -pair_ns[pair])[:MAX_SAME_PAIRS]
     return found
+
+
+def sum_pair_work(waits: ChosenWaits) -> dict[Pair, Float]:
+    """Return the work of each rank between each pair of call sites in a window, in ns."""
+    intervals, ranks = waits.delays.intervals, waits.trace.ranks
+    shape = len(waits.delays.sites), ranks
+    cell, length = intervals.key * ranks + intervals.rank, intervals.end_ns - intervals.begin_ns
+    work_ns = np.bincount(cell, length, shape[0] * shape[1]).reshape(shape)
+    return dict(zip(waits.delays.sites, work_ns, strict=True))
+
+
+def drop_divided_work(
+    found: Sequence[FoundHabit], windows: Sequence[Mapping[Pair, Float]]
+) -> list[FoundHabit]:
+    """Return the habits whose ranks work longer than other ranks in all of the same work together.
+
+    Ranks at the edge of a sweep lack calls that divide the work of the other ranks, so they work
+    longer between two calls, but not in a sweep. windows: of the run, as sum_pair_work.
+    """
+    work_ns = add_up(windows)
+    pairs = list(work_ns)
+    number = number_same_work(pairs)
+    kept = []
+    for matrix, habit in found:
+        is_same = number == number[pairs.index(matrix.pair)]
+        of_ranks = np.sum([work_ns[pairs[index]] for index in np.flatnonzero(is_same)], 0)
+        ranks = list(habit.ranks)
+        others = np.delete(of_ranks, ranks)
+        claimed_ns = np.maximum(np.nan_to_num(habit.shift_ns), 0.0).sum()
+        if ranks and len(others):
+            more_ns = np.maximum(of_ranks[ranks] - np.median(others), 0.0).sum()
+            if more_ns < MIN_MORE_SHARE * claimed_ns:
+                continue
+        kept.append((matrix, habit))
+    return kept
 
 
 def continue_habits(

@@ -216,8 +216,11 @@ def _find_uneven_period(
 ) -> Iterator[Habit]:
     """Yield the period in whose columns all ranks differ more than in the others.
 
-    If few ranks are last in these columns, these ranks are late by turns.
+    If few ranks are last in these columns, these ranks are late by turns. Returns nothing if ranks
+    are missing in some columns, because more ranks differ more.
     """
+    if np.isnan(remainder.work_ns).any():
+        return
     work_ns, waits = remainder.work_ns[:, columns], remainder.waits[columns]
     row, late, p = find_turns(work_ns)
     if p <= MAX_P and np.median(late) > remainder.matrix.least_ns:
