@@ -39,6 +39,7 @@ from mpiprof.causes.habits.work_matrix import WorkMatrix, column_medians
 from mpiprof.trace.types import Float, Int
 
 MIN_SHARE = 0.05  # of the waiting, that a habit must explain
+MIN_LATE_SHARE = 0.25  # of the delay of a period, from which it has begun
 NEAR_BEST = 0.9  # a simpler habit wins if it explains this share of the best one's waiting
 MAX_LEADS = 3  # rows whose lateness shows when a set of ranks is late
 AMOUNTS = 6  # medians of a delay on its way, one after the other
@@ -138,10 +139,20 @@ def _find_periodic(
             continue
         shift = np.zeros_like(remainder.work_ns)
         shift[:, columns] = habit.shift_ns
-        gain = compute_gain(remainder.matrix, remainder.work_ns, shift, remainder.waits)
         instances = columns[habit.instances]
+        first = _count_before_delay(remainder, habit, instances)
+        shift[:, instances[:first]] = 0.0
+        instances = instances[first:]
+        gain = compute_gain(remainder.matrix, remainder.work_ns, shift, remainder.waits)
         made = replace(habit, cause="periodic", instances=instances, gain_ns=gain, levels=())
         yield replace(made, shift_ns=shift, **fields)
+
+
+def _count_before_delay(remainder: Remainder, habit: Habit, columns: Int) -> int:
+    """Return the number of first columns of a period in which the ranks are not late yet."""
+    rows = np.searchsorted(remainder.matrix.ranks, habit.ranks)
+    late = find_lateness(remainder.work_ns, rows)[columns]
+    return int(np.argmax(late >= MIN_LATE_SHARE * habit.late_ns))
 
 
 def _choose_periodic_columns(remainder: Remainder) -> tuple[Int, dict[str, Any]] | None:
