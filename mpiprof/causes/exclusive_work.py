@@ -4,15 +4,16 @@
     others   work | allreduce | bcast ── wait ────────── | work
 
 Work between the same calls belongs together (number_same_work in account/work_intervals.py). Ranks
-with less than MIN_WORK_SHARE of the largest usual work of a rank there do not take part in it. The
-usual work is the median segment times the number of segments, because few long segments are events
-(single_event.py) or a habit. If all ranks take part, the work at one place may be additional: only
-a few ranks work there, and they work elsewhere as long as the others, as an inner rank of a tree
-that combines results. If at most half of the ranks take part, the run is replayed without this
-work. It is a cause if the run then ends earlier by MIN_SAVED_SHARE of its time, and by
-MIN_OWN_SHARE of the removed work of a rank: then the other ranks wait for it. The saving is exact
-for a serial section. For a group it is the time until the other ranks are the slowest ones. If the
-same share of each segment saves as much, the group lacks only this share of its work.
+with less than MIN_WORK_SHARE of the largest usual work of a rank there do not take part in it. If
+only one rank has MIN_OTHER_SHARE of it, it works alone. The usual work is the median segment times
+the number of segments, because few long segments are events (single_event.py) or a habit. If all
+ranks take part, the work at one place may be additional: only a few ranks work there, and they work
+elsewhere as long as the others, as an inner rank of a tree that combines results. If at most half
+of the ranks take part, the run is replayed without this work. It is a cause if the run then ends
+earlier by MIN_SAVED_SHARE of its time, and by MIN_OWN_SHARE of the removed work of a rank: then the
+other ranks wait for it. The saving is exact for a serial section. For a group it is the time until
+the other ranks are the slowest ones. If the same share of each segment saves as much, the group
+lacks only this share of its work.
 
 The function is silent if all ranks take part in the work, however unequal, if more than half of the
 ranks do, such as the workers of a master, if the members of a group work for different times, and
@@ -43,7 +44,8 @@ from mpiprof.metrics.group_order import find_medians
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Float, Int
 
-MIN_WORK_SHARE = 0.1  # of the largest work of a rank, from which a rank takes part in the work
+MIN_WORK_SHARE = 0.03  # of the largest work of a rank, from which a rank takes part in the work
+MIN_OTHER_SHARE = 0.1  # of the work of one rank, from which any other rank takes part in it
 MAX_MEMBER_SHARE = 0.5  # of the ranks that take part
 MIN_MEDIAN_SHARE = 0.7  # of the largest work of a member, that the lower median of the members has
 MIN_MORE_WORK = 1.05  # of several members in the run, over that of the other ranks
@@ -150,7 +152,7 @@ def choose_members(
     for number in np.unique(group).tolist():
         same_work = tuple(places[index] for index in np.flatnonzero(group == number).tolist())
         work_ns = np.sum([sums[place] for place in same_work], 0)
-        members = np.flatnonzero(work_ns >= max(MIN_WORK_SHARE * work_ns.max(), 1.0))
+        members = _find_participants(work_ns)
         is_notable = work_ns.max() >= MIN_SAVED_SHARE * run_ns
         if is_notable and _are_few_and_equal(work_ns, members, rank_work_ns):
             groups_of_ranks.setdefault(tuple(members.tolist()), []).append(same_work)
@@ -165,12 +167,20 @@ def choose_members(
     return candidates[:MAX_REPLAYS]
 
 
+def _find_participants(work_ns: Float) -> Int:
+    """Return the ranks that take part in some work; work_ns: of each rank there."""
+    members = np.flatnonzero(work_ns >= max(MIN_OTHER_SHARE * work_ns.max(), 1.0))
+    if len(members) > 1:
+        members = np.flatnonzero(work_ns >= max(MIN_WORK_SHARE * work_ns.max(), 1.0))
+    return members
+
+
 def _find_additional(work_ns: Float, rank_work_ns: Float) -> Int:
     """Return the ranks that work at a place beside the work of all ranks, or none.
 
     work_ns: of each rank at the place. rank_work_ns: of each rank in the run.
     """
-    members = np.flatnonzero(work_ns >= max(MIN_WORK_SHARE * work_ns.max(), 1.0))
+    members = _find_participants(work_ns)
     others_ns = np.delete(rank_work_ns, members)
     if not len(others_ns):
         return members[:0]

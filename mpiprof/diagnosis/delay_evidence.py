@@ -256,9 +256,7 @@ def _find_scale(parts: Sequence[FoundHabit]) -> float:
     return float(np.average(scales, weights=weights))
 
 
-def _find_reasons(
-    waits: ChosenWaits, chosen: Bool, main: int
-) -> tuple[Pair, DelayReasons] | None:
+def _find_reasons(waits: ChosenWaits, chosen: Bool, main: int) -> tuple[Pair, DelayReasons] | None:
     """Return the costliest pair of call sites in a window, and the reasons of its delay.
 
     main: number of this pair.

@@ -42,10 +42,11 @@ def divide_habit(
     for ranks, work_ns in groups.items():
         is_member = np.isin(matrix.ranks, ranks)
         shift_ns = np.where(is_member[:, None], habit.shift_ns, 0.0)
-        fields = {"ranks": ranks, "shift_ns": shift_ns, "levels": (), "prerequisite": None}
         late_ns = float(np.median(shift_ns[:, habit.instances].max(0)))
+        of_group = replace(habit, ranks=ranks, late_ns=late_ns, shift_ns=shift_ns)
         gain_ns = habit.gain_ns * work_ns / whole_ns
-        divided.append([(matrix, replace(habit, late_ns=late_ns, gain_ns=gain_ns, **fields))])
+        of_group = replace(of_group, gain_ns=gain_ns, levels=(), prerequisite=None)
+        divided.append([(matrix, of_group)])
     return divided
 
 

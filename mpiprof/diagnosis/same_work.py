@@ -66,8 +66,9 @@ def drop_divided_work(
     work_ns = add_up(windows)
     pairs = list(work_ns)
     number = number_same_work(pairs)
-    kept = []
+    kept: list[FoundHabit] = []
     for matrix, habit in found:
+        assert isinstance(matrix, RepetitionMatrix)
         is_same = number == number[pairs.index(matrix.pair)]
         of_ranks = np.sum([work_ns[pairs[index]] for index in np.flatnonzero(is_same)], 0)
         ranks = list(habit.ranks)

@@ -79,9 +79,7 @@ def make_work_groups(trace: Trace) -> WorkGroups:
         nth = _take_positions(intervals, work, work_nth, nth)
     positions = int(nth.max(initial=0)) + 1
     place = intervals.key * positions + nth
-    codes, first, group = np.unique(
-        place * count + step, return_index=True, return_inverse=True
-    )
+    codes, first, group = np.unique(place * count + step, return_index=True, return_inverse=True)
     segments = None
     if is_known:
         code = (key * positions + work_nth) * count + work_step
@@ -99,8 +97,9 @@ def _read_segments(trace: Trace, sites: Pairs) -> tuple[Work, Int]:
     number = {pair: key for key, pair in enumerate(sites)}
     key = np.array([number.get(place, -1) for place in work.places] or [-1])[work.place]
     chosen = np.flatnonzero(key >= 0)
-    columns = (column[chosen] for column in (work.rank, work.begin_ns, work.end_ns, work.place))
-    return Work(*columns, work.places), key[chosen]
+    begin_ns, end_ns = work.begin_ns[chosen], work.end_ns[chosen]
+    segments = Work(work.rank[chosen], begin_ns, end_ns, work.place[chosen], work.places)
+    return segments, key[chosen]
 
 
 def _take_positions(intervals: Intervals, work: Work, work_nth: Int, nth: Int) -> Int:

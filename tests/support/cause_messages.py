@@ -72,6 +72,25 @@ def slow_network(
     return program
 
 
+def particles(
+    ranks: int, steps: int, work_ms: float, rank: int = 0, late_ms: float = 0.0
+) -> Program:
+    """Return particles that move to other ranks: in each step, pairs at random exchange messages.
+
+    late_ms: work of one rank after the exchange.
+    """
+    program, noise, random = Program(ranks, intervals=True), Noise(ranks), np.random.default_rng(1)
+    sites = "migrate.py:55:send_out", "migrate.py:61:take_in"
+    for _ in range(steps):
+        program.work(noise.work(work_ms * MS))
+        first, second = random.permutation(ranks).reshape(2, -1)
+        program.message(first, second, SMALL, sites=sites)
+        program.message(second, first, SMALL, sites=sites)
+        deposit_ns = noise.work(work_ms * MS / 3) + only(ranks, rank, late_ms)
+        program.collective("allreduce", "particles.py:20:advance", deposit_ns)
+    return program
+
+
 def larger_messages(
     ranks: int, steps: int, work_ms: float, rank: int = 0, bytes_: int = SMALL
 ) -> Program:
@@ -91,16 +110,23 @@ def larger_messages(
 
 
 def sweeps(
-    side: int, steps: int, corners: int, work_ms: float, is_dependent: bool = False
+    side: int,
+    steps: int,
+    corners: int,
+    work_ms: float,
+    is_opposite: bool = False,
+    is_dependent: bool = False,
 ) -> Program:
     """Return sweeps over a grid of ranks from some corners in turn, and other work.
 
     A rank receives from both ranks before it, works, and sends to both ranks after it.
-    is_dependent: False to let each rank work before the messages.
+    is_opposite: let the second sweep begin at the corner where the first one ends. is_dependent:
+    False to let each rank work before the messages.
     """
     ranks = np.arange(side * side).reshape(side, side)
     program, noise = Program(side * side, intervals=True), Noise(side * side)
     turned = [ranks[:: 1 - 2 * down, :: 1 - 2 * right] for down, right in product((0, 1), repeat=2)]
+    turned = turned[:: 3 if is_opposite else 1]
     for _ in range(steps):
         for grid in turned[:corners]:
             work_ns = noise.work(work_ms * MS)

@@ -78,6 +78,49 @@ def coarse_level(
     return program
 
 
+def preconditioner(
+    ranks: int,
+    steps: int,
+    work_ms: float,
+    solve_ms: float = 0.0,
+    rank: int = 0,
+    late_ms: float = 0.0,
+) -> Program:
+    """Return a solver whose coarse problem is solved on rank 0, with a norm of all ranks.
+
+    solve_ms: work of rank 0 alone. late_ms: work of another rank, before the norm.
+    """
+    program, noise = Program(ranks, intervals=True), Noise(ranks)
+    neighbours = make_grid((ranks,))
+    for _ in range(steps):
+        for level in range(3):
+            program.halo(neighbours, noise.work(work_ms * MS / 2**level))
+        program.collective("gather", "solver.py:41:coarse", noise.work(MS / 20))
+        program.collective("bcast", "solver.py:43:coarse", only(ranks, 0, solve_ms))
+        program.halo(neighbours, noise.work(work_ms * MS))
+        norm_ns = noise.work(MS / 10) + only(ranks, rank, late_ms)
+        program.collective("allreduce", "solver.py:50:norm", norm_ns)
+    return program
+
+
+def scattered_tasks(
+    ranks: int, steps: int, work_ms: float, sync_every: int, prepare_ms: float = 0.0
+) -> Program:
+    """Return tasks that rank 0 prepares and scatters, with a reduction of their results.
+
+    All ranks meet in a barrier in every n-th step only. prepare_ms: work of rank 0 before the
+    scatter, beside a little work of all ranks.
+    """
+    program, noise = Program(ranks, intervals=True), Noise(ranks)
+    for step in range(steps):
+        prepare_ns = noise.work(MS / 20) + only(ranks, 0, prepare_ms)
+        program.collective("scatter", "tasks.py:9:loop", prepare_ns, 4096)
+        program.collective("reduce", "tasks.py:15:loop", noise.work(work_ms * MS))
+        if step % sync_every == sync_every - 1:
+            program.collective("barrier", "tasks.py:20:loop")
+    return program
+
+
 def single_task(
     ranks: int, steps: int, work_ms: float, rank: int = 0, task_ms: float = 0.0
 ) -> Program:
@@ -97,12 +140,14 @@ def checkpoint(
     work_ms: float,
     every: int,
     has_calls: bool = False,
+    has_barrier: bool = True,
     rank: int = 0,
     write_ms: float = 0.0,
 ) -> Program:
     """Return steps with an allreduce, of which every n-th ends with a checkpoint.
 
     has_calls: one rank writes between two collectives, not before the allreduce of the step.
+    has_barrier: the second of these is a barrier, not the allreduce of the next step.
     """
     program, noise = Program(ranks, intervals=True), Noise(ranks)
     for step in range(steps):
@@ -115,7 +160,10 @@ def checkpoint(
             program.collective("allreduce", "model.py:15:advance", work_ns + write_ns)
         if has_calls and is_written:
             program.collective("gather", "model.py:51:checkpoint", root=rank)
-            program.collective("barrier", "model.py:54:checkpoint", write_ns)
+            if has_barrier:
+                program.collective("barrier", "model.py:54:checkpoint", write_ns)
+            else:
+                program.work(write_ns)
     return program
 
 
@@ -127,12 +175,15 @@ def mpmd(
     slower: float = 0.0,
     convert_ms: float = 0.0,
     couple_every: int = 1,
+    spread: float = SPREAD,
+    is_shared: bool = True,
 ) -> Program:
     """Return two programs that exchange messages; the last ranks run the second.
 
     slower: excess of the second program's work over that of the first, as a share. convert_ms:
     work of rank 0 alone, after the exchange. couple_every: number of steps from one exchange to
-    the next.
+    the next. spread: standard deviation of the work, over its mean. is_shared: whether rank 0
+    broadcasts the data to all ranks of the first program.
     """
     program, noise = Program(ranks, intervals=True), Noise(ranks)
     first, second = np.split(np.arange(ranks), [ranks - slow_ranks])
@@ -140,7 +191,7 @@ def mpmd(
     program.synthetic.add_communicator("structure", second.tolist())
     partners = first[: len(second)]
     for step in range(steps):
-        work_ns = noise.work(work_ms * MS)
+        work_ns = noise.work(work_ms * MS, spread)
         work_ns[second] = (work_ns[second] * (1 + slower)).astype(np.int64)
         for name, line in (("fluid", 12), ("structure", 27)):
             site = f"{name}.py:{line}:advance"
@@ -151,8 +202,9 @@ def mpmd(
         program.message(second, partners, 4096, sites=sites)
         sites = "fluid.py:17:couple", "structure.py:31:couple"
         program.message(partners, second, 4096, sites=sites)
-        convert_ns = only(ranks, 0, convert_ms)
-        program.collective("bcast", "fluid.py:18:couple", convert_ns, communicator="fluid")
+        if is_shared:
+            convert_ns = only(ranks, 0, convert_ms)
+            program.collective("bcast", "fluid.py:18:couple", convert_ns, communicator="fluid")
     return program
 
 

@@ -149,7 +149,12 @@ def _find_periodic(
 
 
 def _count_before_delay(remainder: Remainder, habit: Habit, columns: Int) -> int:
-    """Return the number of first columns of a period in which the ranks are not late yet."""
+    """Return the number of first columns of a period in which the ranks are not late yet.
+
+    A delay that grows has begun, however short it is.
+    """
+    if habit.grows:
+        return 0
     rows = np.searchsorted(remainder.matrix.ranks, habit.ranks)
     late = find_lateness(remainder.work_ns, rows)[columns]
     return int(np.argmax(late >= MIN_LATE_SHARE * habit.late_ns))
