@@ -73,6 +73,7 @@ def make_work_groups(trace: Trace) -> WorkGroups:
     is_known = records_each_call(trace)
     if is_known:
         work, key = _read_segments(trace, sites)
+        trace.release("work")  # has a row per call
         work_step = np.zeros(len(key), np.int64) if steps is None else steps.find(work.end_ns)
         work_step = np.minimum(work_step, count - 1)
         work_nth = count_up((key * count + work_step) * trace.ranks + work.rank)
