@@ -29,7 +29,6 @@ from mpiprof.diagnosis.explained_waits import Callsite, CallsiteWaits, ChosenWai
 from mpiprof.diagnosis.habit_details import FoundHabit, sum_gains
 from mpiprof.diagnosis.sampled_code import find_sampled_code
 from mpiprof.diagnosis.work_groups import WorkGroups
-from mpiprof.metrics.group_order import find_medians
 from mpiprof.metrics.message_waits import UNKNOWN
 from mpiprof.trace.thread_times import find_stretches
 from mpiprof.trace.trace import Trace
@@ -141,12 +140,11 @@ def _find_removed_work(
 ) -> Float:
     """Return the work in ns that each interval lacks if a habit's ranks work like the others.
 
-    The removed work is the time that the habit explains, where its ranks usually work longer than
-    the median of the others. In a single step, they may work no longer there: a late rank has the
-    noise of all ranks as well, which a repair does not remove. Time that does not fit there is
-    removed from other work beyond the median. If all ranks differ, all are compared with the median
-    of all. The excess in a step is removed from work that no other rank does. length: of each
-    interval without the habits before.
+    A late rank also has the noise of all ranks, which a repair does not remove. So the removed work
+    is the excess over the median, at most the time that the habit explains. It is first removed
+    where a late rank works longer than each other rank, because elsewhere its excess is noise. If
+    all ranks differ, all are compared with the median of all. The excess in a step is removed from
+    work that no other rank does. length: of each interval without the habits before.
     """
     trace, before = waits.trace, length
     groups: WorkGroups = trace.derive("work_groups")
@@ -155,40 +153,20 @@ def _find_removed_work(
         ranks = () if habit.each or habit.cause == "gradient" else habit.ranks
         others = ~np.isin(np.arange(trace.ranks), ranks)
         chosen = of.choose(ranks, habit.instances)
-        usual, comparable = groups.find_usual(length, chosen, others if others.any() else ~others)
-        apart = np.where(comparable, start - usual, 0.0)
+        others = others if others.any() else ~others
+        usual, comparable = groups.find_usual(length, chosen, others)
+        apart = np.where(comparable, np.maximum(start - usual, 0.0), 0.0)
         excess = matrix.compute_excess(ranks, habit.instances)
         rest = np.where(comparable, 0.0, of.spread_over_intervals(excess, ranks))
         shift = np.nan_to_num(habit.shift_ns)
         if habit.cause == "gradient":  # the repair gives each rank at most the median work
             shift = shift - np.median(shift, 0)
         shift = np.maximum(shift, 0.0)
-        removed = np.clip(apart + rest, 0.0, start)
-        habitual = np.minimum(_find_habitual(groups, of, habit, apart + rest, shift), start)
-        first = of.limit(habitual, shift)
-        removed = first + of.limit(np.maximum(removed - first, 0.0), shift - of.sum(first))
+        late = np.minimum(apart + rest, start)
+        first = of.limit(np.where(start > groups.find_longest(length, others), late, 0.0), shift)
+        removed = first + of.limit(late - first, shift - of.sum(first))
         length = start - removed
     return before - length
-
-
-def _find_habitual(
-    groups: WorkGroups, cells: Cells, habit: Habit, apart_ns: Float, shift_ns: Float
-) -> Float:
-    """Return the usual excess of each interval at its place, in the cells of a habit.
-
-    The delay is where the ranks usually work longer. Elsewhere, an excess is noise. A delay that
-    moves is at the same place on all ranks. apart_ns: length of each interval beyond that of the
-    other ranks. shift_ns: delay in each cell.
-    """
-    inside, cell = cells.inside
-    is_late = shift_ns.ravel()[cell] > 0
-    late = inside[is_late]
-    rank = np.where(habit.cause == "moving", 0, cells.intervals.rank[late])
-    _, number = np.unique(groups.place[late] * groups.makes.shape[1] + rank, return_inverse=True)
-    median = find_medians(number, apart_ns[late], int(number.max(initial=-1)) + 1)
-    habitual = np.zeros(len(apart_ns))
-    habitual[late] = np.maximum(median[number], 0.0)
-    return habitual
 
 
 def _find_removal(waits: ChosenWaits, removed_ns: Float) -> Removal:

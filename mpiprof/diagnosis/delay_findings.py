@@ -5,8 +5,9 @@ are sought in this work (delay_matrix.py), not in arrivals, because a rank that 
 rank arrives late as well.
 
 Windows of a large run are analysed one after the other, three times: to add up the waits and find
-the steps, to add up the cells of the matrices, and to collect the evidence of the habits. The
-habits are sought in the whole run. A run that fits in memory is one window.
+the steps, to add up the cells of the matrices, and to collect the evidence of the habits. If this
+divides a habit, the evidence is collected once more. The habits are sought in the whole run. A run
+that fits in memory is one window.
 """
 
 from __future__ import annotations
@@ -266,7 +267,8 @@ def _find_habits(
     pairs, omitted = _choose_pairs(trace, sums) if has_pairs else ([], [])
     same_work = list_same_work(pairs, sums.pair_ns)
     cells = apply(partial(_read_matrices, chosen=chosen, pairs=[*pairs, *same_work]))
-    of_steps = zip(chosen, zip(*(steps for steps, _ in cells), strict=True), strict=True)
+    steps_cells, pair_intervals, pair_work = zip(*cells, strict=True)
+    of_steps = zip(chosen, zip(*steps_cells, strict=True), strict=True)
     matrices = [StepMatrix(trace, of, parts) for of, parts in of_steps]
     by_step = search(matrices)
     if not has_pairs or sum_gains(by_step) >= MIN_EXPLAINED_SHARE * sums.interval_ns:
@@ -275,13 +277,13 @@ def _find_habits(
     def find_longest_work(ends_ns: Any) -> Float:
         return np.asarray(np.max(apply(partial(find_longest, ends_ns=ends_ns)), 0))
 
-    of_pairs = zip(*(pairs for _, pairs in cells), strict=True)
+    of_pairs = zip(*pair_intervals, strict=True)
     repetitions = [
         RepetitionMatrix(trace, pair, parts, sums.pair_counts, find_longest_work)
         for pair, parts in zip([*pairs, *same_work], of_pairs, strict=True)
     ]
     by_pair = search(repetitions[: len(pairs)])
-    by_pair = drop_divided_work(by_pair, apply(sum_pair_work)) if by_pair else []
+    by_pair = drop_divided_work(by_pair, pair_work)
     if steps is not None:
         # Periods without a rank are periods of the step.
         by_pair = [(matrix, one) for matrix, one in by_pair if one.ranks]
@@ -302,9 +304,10 @@ def _choose_pairs(trace: Trace, sums: DelaySummary) -> tuple[list[Pair], list[Pa
 
 def _read_matrices(
     waits: ChosenWaits, chosen: Sequence[StepColumns], pairs: Sequence[Pair]
-) -> tuple[list[StepCells], list[PairIntervals]]:
-    """Return the contents of the matrices from a window of the run."""
-    return sum_step_cells(waits, chosen), select_pair_intervals(waits, pairs)
+) -> tuple[list[StepCells], list[PairIntervals], dict[Pair, Float]]:
+    """Return the contents of the matrices from a window of the run, and the work by pair."""
+    intervals = select_pair_intervals(waits, pairs)
+    return sum_step_cells(waits, chosen), intervals, sum_pair_work(waits) if pairs else {}
 
 
 def _blame_blocked_ranks(matrix: DelayMatrix, habit: Habit, apply: Apply[Any]) -> Habit:

@@ -25,15 +25,13 @@ from mpiprof.trace.types import Bool, Float, Int
 class WorkGroups:
     """The group of each interval of work.
 
-    group: number of each interval's group. place: number of its pair of call sites and position in
-    the step. key: pair of call sites of each group. makes: whether a rank makes both calls, pairs
-    of call sites x ranks. segments: group and rank of all work between two calls, also of work
-    without an interval; None if the records lack calls.
+    group: number of each interval's group. key: pair of call sites of each group. makes: whether a
+    rank makes both calls, pairs of call sites x ranks. segments: group and rank of all work between
+    two calls, also of work without an interval; None if the records lack calls.
     """
 
     intervals: Intervals
     group: Int
-    place: Int
     key: Int
     is_inside: Bool
     makes: Bool
@@ -58,6 +56,13 @@ class WorkGroups:
         theirs = others[self.intervals.rank]
         median = _medians_with_zeros(self.group[theirs], length[theirs], counts)
         return median[self.group], chosen & (counts > 0)[self.group]
+
+    def find_longest(self, length: Float, others: Bool) -> Float:
+        """Return the longest of the other ranks' intervals in the group of each interval, or 0."""
+        theirs = others[self.intervals.rank]
+        longest = np.zeros(len(self.key))
+        np.maximum.at(longest, self.group[theirs], length[theirs])
+        return longest[self.group]
 
 
 def make_work_groups(trace: Trace) -> WorkGroups:
@@ -89,7 +94,7 @@ def make_work_groups(trace: Trace) -> WorkGroups:
         segments = at[is_here], work.rank[is_here]
     is_inside = np.array([after == INSIDE for _, after in sites] or [False])[intervals.key[first]]
     makes = _find_callers(trace, intervals, sites)
-    return WorkGroups(intervals, group, place, intervals.key[first], is_inside, makes, segments)
+    return WorkGroups(intervals, group, intervals.key[first], is_inside, makes, segments)
 
 
 def _read_segments(trace: Trace, sites: Pairs) -> tuple[Work, Int]:
