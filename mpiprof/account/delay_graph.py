@@ -34,16 +34,35 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from mpiprof.account.delay_library import arrange_items, divide_costs
-from mpiprof.metrics.time_order import find_order
-from mpiprof.trace.types import Float, Int
+from mpiprof.interface.analysis_library import Struct, call_library
+from mpiprof.metrics.time_order import order_by_time
+from mpiprof.trace.types import Array, Float, Int
 
 # Intervals and waits of a rank that a window contains at most. Ranks that have not met for so long
 # are compared over this window only.
 MAX_REACH = 1 << 12
+# An interval or a wait, as struct item in core/python_api/delays.h.
+ITEM = np.dtype([("begin_ns", "i8"), ("end_ns", "i8"), ("number", "i4"), ("key", "i4")])
+SUMS_FIELDS = 8
+# The fields of the struct in core/python_api/delays.c, in their order.
+RUN = {
+    **dict.fromkeys(("groups", "wait_key", "reach"), int),
+    **dict.fromkeys(("awaited", "since_ns", "until_ns", "first"), np.int64),
+    **dict.fromkeys(("rank", "begin_ns", "end_ns"), np.int64),
+    "items": ITEM,
+    **dict.fromkeys(("item_first", "cursor", "member_end"), np.int64),
+    **dict.fromkeys(("chosen", "direct", "cost"), np.float64),
+    **dict.fromkeys(("interval_cost", "interval_direct", "rest"), np.float64),
+    "sums": np.float64,
+    "used": np.int64,
+    "beyond": np.float64,
+    "same": np.int64,
+}
 
 
 @dataclass(frozen=True)
@@ -110,31 +129,56 @@ class DelayGraph:
         self._same = np.arange(self._wait_key + 1)
         if same is not None:
             self._same[: self._wait_key] = same[: self._wait_key]
-        values = {name: getattr(intervals, name) for name in ("rank", "begin_ns", "end_ns", "key")}
-        order = find_order(intervals.rank, intervals.begin_ns, ranks)
-        values |= {"order": np.zeros(0) if order is None else order}
-        values |= {"group_first": waits.first, "wait_rank": waits.rank}
-        values |= {"wait_begin_ns": waits.begin_ns, "wait_end_ns": waits.end_ns}
-        counts = {"intervals": self.interval_count, "groups": len(waits.awaited), "ranks": ranks}
-        counts["are_ordered"] = int(order is None)
-        self._items, self._item_first = arrange_items(
-            counts | values | {"wait_key": self._wait_key}
-        )
+        self._items, self._item_first = _arrange_items(waits, intervals, ranks, self._wait_key)
 
     def compute_costs(self, chosen: Float | None = None) -> DelayCosts:
         """Return the costs of all waits, or of some groups: `chosen` is 1 for these, else 0.
 
         The costs of all intervals and the rests add up to the sum of these waits.
         """
-        waits, groups = self.waits, len(self.waits.awaited)
+        waits, groups, keys = self.waits, len(self.waits.awaited), self._wait_key + 1
         cost, rest = np.empty(groups), np.zeros(self.ranks)
         interval_ns, direct_ns = np.zeros(self.interval_count), np.zeros(self.interval_count)
-        values = {"groups": groups, "wait_key": self._wait_key, "reach": MAX_REACH}
         names = ("awaited", "since_ns", "until_ns", "first", "rank", "begin_ns", "end_ns")
-        arrays = {name: getattr(waits, name) for name in names}
-        arrays |= {"items": self._items, "item_first": self._item_first}
-        arrays |= {"chosen": np.ones(groups) if chosen is None else chosen}
-        arrays |= {"cost": cost, "rest": rest, "same": self._same}
-        arrays |= {"interval_cost": interval_ns, "interval_direct": direct_ns}
-        divide_costs(values | arrays, self.ranks)
+        values: dict[str, Any] = {name: getattr(waits, name) for name in names}
+        values |= {"groups": groups, "wait_key": self._wait_key, "reach": MAX_REACH}
+        values |= {"items": self._items, "item_first": self._item_first, "same": self._same}
+        values |= {"chosen": np.ones(groups) if chosen is None else chosen}
+        values |= {"cost": cost, "rest": rest}
+        values |= {"interval_cost": interval_ns, "interval_direct": direct_ns}
+        # Scratch arrays.
+        values |= {
+            "cursor": self._item_first[1:].copy(),
+            "member_end": np.empty(self.ranks, np.int64),
+        }
+        values |= {"direct": np.zeros(1), "sums": np.zeros((keys, SUMS_FIELDS))}
+        values |= {"used": np.empty(keys, np.int64), "beyond": np.empty(MAX_REACH)}
+        call_library("delays_divide_costs", Struct(RUN, values))
         return DelayCosts(interval_ns, direct_ns, rest, cost)
+
+
+def _arrange_items(
+    waits: Waits, intervals: Intervals, ranks: int, wait_key: int
+) -> tuple[Array, Int]:
+    """Return the intervals and waits by rank and time without overlaps, and where ranks begin."""
+    count = len(intervals.rank) + len(waits.rank)
+    if count > np.iinfo(np.int32).max:
+        raise ValueError("too many intervals and waits for numbers of 32 bits")
+    columns = {
+        "begin_ns": (intervals.begin_ns, waits.begin_ns),
+        "end_ns": (intervals.end_ns, waits.end_ns),
+        "number": (np.arange(len(intervals.rank)), waits.group),
+        "key": (intervals.key, np.full(len(waits.rank), wait_key)),
+    }
+    items = np.empty(count, ITEM)
+    for name, (of_intervals, of_waits) in columns.items():
+        items[name] = np.concatenate([of_intervals, of_waits[::-1]])  # the earliest wait first
+    rank = np.concatenate([intervals.rank, waits.rank[::-1]])
+    order, first = order_by_time(rank, items["begin_ns"], ranks)
+    items = items[order]
+    for begin, end in pairwise(first.tolist()):
+        # Those of several threads may overlap; the time counts once.
+        begins, ends = items["begin_ns"][begin:end], items["end_ns"][begin:end]
+        np.maximum.accumulate(ends, out=ends)
+        np.maximum(begins[1:], ends[:-1], out=begins[1:])
+    return items, first

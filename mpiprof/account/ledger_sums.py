@@ -21,12 +21,12 @@ from mpiprof.account.ledger import OUTSIDE, read_ledgers
 from mpiprof.account.work_intervals import NOWHERE
 from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.message_callsite_sums import recorded_messages
+from mpiprof.metrics.time_order import number_codes
 from mpiprof.operations import MESSAGE_OPERATIONS
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Int
 
 RECORDED_SHARE = 0.99  # of the time in message calls, in records of single calls
-MAX_CELLS = 1 << 20  # of a table of codes; more codes are sorted
 CALLS, WORK, LIVES = "calls", "work", "lives"
 KEYS = {CALLS: ["rank", "shape"], WORK: ["rank", "before", "after"]}
 
@@ -120,7 +120,7 @@ def _sum_by_keys(keys: list[Int], length_ns: Int) -> Int:
     code = np.zeros(len(length_ns), np.int64)
     for key, size in zip(keys, sizes, strict=True):
         code = code * size + key + 1
-    used, code = _number_distinct(code)
+    used, code = number_codes(code, int(code.max()) + 1)
     count = np.bincount(code, minlength=len(used))
     total = np.bincount(code, length_ns, len(used)).round().astype(np.int64)
     columns = [count, total]
@@ -128,13 +128,3 @@ def _sum_by_keys(keys: list[Int], length_ns: Int) -> Int:
         columns.insert(0, used % size - 1)
         used = used // size
     return np.stack(columns, axis=1)
-
-
-def _number_distinct(code: Int) -> tuple[Int, Int]:
-    """Return the distinct codes, ascending, and the index of each code among them."""
-    if code.max() > MAX_CELLS:
-        return np.unique(code, return_inverse=True)
-    used = np.flatnonzero(np.bincount(code))
-    index = np.zeros(int(code.max()) + 1, np.int64)
-    index[used] = np.arange(len(used))
-    return used, index[code]

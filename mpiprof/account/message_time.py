@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpiprof.metrics.message_callsite_sums import are_waits_known, recorded_messages
+from mpiprof.metrics.time_order import find_last_rows
 from mpiprof.operations import base_operation
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Int
@@ -29,14 +30,9 @@ class MessageTime:
 
     def find(self, rank: Int, end_ns: Int) -> Int:
         """Return the time in messages before each collective that begins at end_ns."""
-        if not len(self.rank):
-            return np.zeros(len(rank), np.int64)
-        low = int(min(self.end_ns.min(), end_ns.min(initial=0)))
-        stride = int(max(self.end_ns.max(), end_ns.max(initial=0))) - low + 1
-        position = self.rank * stride + (self.end_ns - low)
-        sought = rank.astype(np.int64) * stride + (end_ns - low)
-        at = np.minimum(np.searchsorted(position, sought), len(position) - 1)
-        return np.where(position[at] == sought, self.spent_ns[at], 0)
+        row = find_last_rows((self.rank, self.end_ns), rank, end_ns, until=True)
+        is_same = np.append(self.end_ns, -1)[row] == end_ns
+        return np.where(is_same, np.append(self.spent_ns, 0)[row], 0)
 
 
 def find_message_time(trace: Trace) -> MessageTime:

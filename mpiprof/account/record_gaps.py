@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpiprof.metrics.message_waits import find_unknown_waits
+from mpiprof.metrics.time_order import find_last_rows, join_columns
 from mpiprof.operations import OPERATIONS, WaitRule
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.trace import Trace
@@ -45,14 +46,8 @@ class RecordGaps:
 
     def find_end(self, rank: Int, time_ns: Int) -> Int:
         """Return the end of the rank's last gap that begins before each time, or NEVER_NS."""
-        if not len(self.rank):
-            return np.full(len(rank), NEVER_NS)
-        low = int(min(self.begin_ns.min(), time_ns.min(initial=0)))
-        stride = int(max(self.begin_ns.max(), time_ns.max(initial=0))) - low + 1
-        position = self.rank * stride + (self.begin_ns - low)
-        sought = rank.astype(np.int64) * stride + (time_ns - low)
-        at = np.searchsorted(position, sought, side="left") - 1
-        return np.where((at >= 0) & (self.rank[at] == rank), self.end_ns[at], NEVER_NS)
+        row = find_last_rows((self.rank, self.begin_ns), rank, time_ns)
+        return np.append(self.end_ns, NEVER_NS)[row]
 
     def find_whole_steps(self, edges_ns: Int) -> Bool:
         """Return whether no rank has a gap from each time to the next."""
@@ -98,7 +93,7 @@ def find_record_gaps(trace: Trace) -> RecordGaps:
                 parts.append([of.ranks, np.full(len(first), trace.run_start_ns), first])
             if shows_work:
                 lateness.append(_find_lateness(of))
-    return RecordGaps(*_merge(*_concatenate(parts, 3)), _concatenate(lateness, 4))
+    return RecordGaps(*_merge(*join_columns(parts, 3)), join_columns(lateness, 4))
 
 
 def _read_instances(trace: Trace) -> list[_Instances]:
@@ -204,9 +199,3 @@ def _merge(rank: Int, begin_ns: Int, end_ns: Int) -> tuple[Int, Int, Int]:
     first = np.flatnonzero(is_first)
     last = np.append(first[1:], len(rank)) - 1
     return rank[first], begin[first], latest[last] - rank[first] * stride + low
-
-
-def _concatenate(parts: Sequence[Sequence[Int]], count: int) -> list[Int]:
-    """Return the concatenation of each column."""
-    empty = [np.zeros(0, np.int64)] * count
-    return [np.concatenate(column).astype(np.int64) for column in zip(empty, *parts, strict=True)]

@@ -24,8 +24,8 @@ from functools import cached_property
 import numpy as np
 
 from mpiprof.account.delay_graph import Intervals
-from mpiprof.account.delay_library import advance_leads
 from mpiprof.account.services import Services, advance_servers, find_services
+from mpiprof.interface.analysis_library import call_library
 from mpiprof.metrics.dependences import Dependences
 from mpiprof.metrics.time_order import count_first_rows, find_places, order_by_time
 from mpiprof.trace.trace import Trace
@@ -103,6 +103,23 @@ class Replay:
         leads = self.compute_leads(rank, time_ns, removed_ns)
         end = np.array([trace.spans.get(rank, (0, 0))[1] for rank in range(self.ranks)])
         return float(end.max() - (end - leads).max()), float(leads.sum())
+
+
+def advance_leads(
+    rank: Array, dependence: Array, gap: Array, removed: Array, dependences: int, ranks: int
+) -> Float:
+    """Return the lead of each rank after all events.
+
+    One value per event, in order of time: rank, dependence, gap and removed, as replay.c describes.
+    dependences: their number.
+    """
+    if len(rank) and not 0 <= rank.min() <= rank.max() < ranks:
+        raise ValueError(f"events of ranks that are not below {ranks}")
+    ends, leads = np.full(dependences, np.inf), np.zeros(ranks)
+    typed = zip((rank, dependence, gap, removed), (np.int32, np.int64, float, float), strict=True)
+    columns = [np.ascontiguousarray(values, dtype) for values, dtype in typed]
+    call_library("replay_advance", len(rank), *columns, ends, leads)
+    return leads
 
 
 def make_replay(trace: Trace) -> Replay:

@@ -7,10 +7,10 @@ import itertools
 import numpy as np
 
 from mpiprof.account.delay_graph import Intervals
-from mpiprof.account.delay_library import number_pairs
 from mpiprof.account.message_time import MessageTime
 from mpiprof.account.record_gaps import RecordGaps
 from mpiprof.metrics.recorded_calls import read_recorded_calls
+from mpiprof.metrics.time_order import number_codes
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Int
@@ -18,7 +18,6 @@ from mpiprof.trace.types import Int
 NOWHERE = -1  # site of the start or the end of a run
 INSIDE = -2  # in place of the site after an interval: the interval is inside the call before
 UNRECORDED = -3  # in place of the site before an interval: the records lack the call
-MAX_PAIRS_PER_INTERVAL = 4  # more possible pairs of sites are numbered by sorting
 
 Pairs = list[tuple[int, int]]  # sites before and after intervals, by key
 
@@ -41,7 +40,7 @@ def find_intervals(
         more = _make_lateness(trace, gaps)
         columns = [np.concatenate(column) for column in zip(columns, more, strict=True)]
     rank, begin, end, before, after = columns
-    key, sites = _number_pairs(before, after)
+    key, sites = number_pairs(before, after)
     return _add_inside(Intervals(rank, begin, end, key), sites, inside)
 
 
@@ -170,12 +169,9 @@ def _find_time_between(rank: Int, enter_ns: Int, exit_ns: Int, site: Int) -> lis
     ]
 
 
-def _number_pairs(before: Int, after: Int) -> tuple[Int, Pairs]:
+def number_pairs(before: Int, after: Int) -> tuple[Int, Pairs]:
     """Return the number of each pair of sites, and the pairs."""
     count = int(max(before.max(initial=0), after.max(initial=0))) - UNRECORDED + 1
-    if count * count <= MAX_PAIRS_PER_INTERVAL * len(before):
-        pairs, number = number_pairs(before, after, UNRECORDED, count)
-    else:
-        code = (before.astype(np.int64) - UNRECORDED) * count + after - UNRECORDED
-        pairs, number = np.unique(code, return_inverse=True)
+    code = (before.astype(np.int64) - UNRECORDED) * count + after - UNRECORDED
+    pairs, number = number_codes(code, count * count)
     return number, [(p // count + UNRECORDED, p % count + UNRECORDED) for p in pairs.tolist()]

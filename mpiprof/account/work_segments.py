@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpiprof.account.delay_costs import Delays
-from mpiprof.account.work_intervals import INSIDE, find_pauses
+from mpiprof.account.work_intervals import INSIDE, find_pauses, number_pairs
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Int
 
@@ -51,11 +51,7 @@ def make_work(trace: Trace) -> Work:
     if not records_each_call(trace):
         return _take_intervals(trace)
     rank, begin, end, before, after = find_pauses(trace)
-    count = int(max(before.max(initial=0), after.max(initial=0))) + 2
-    code = (before.astype(np.int64) + 1) * count + after + 1
-    codes, place = np.unique(code, return_inverse=True)
-    places = [(number // count - 1, number % count - 1) for number in codes.tolist()]
-    return Work(rank, begin, end, place.ravel(), places)
+    return Work(rank, begin, end, *number_pairs(before, after))
 
 
 def records_each_call(trace: Trace) -> bool:

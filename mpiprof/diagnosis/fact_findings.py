@@ -25,6 +25,7 @@ from mpiprof.diagnosis.explained_waits import (
 )
 from mpiprof.diagnosis.finding import Finding, WaitSite, make_finding
 from mpiprof.metrics.analysis_memory import fits_in_memory
+from mpiprof.metrics.time_order import find_last_rows, order_by_time
 from mpiprof.trace.trace import Trace
 
 MAX_SHARED = 0.5  # of the time of a finding, from which it repeats findings that save more
@@ -218,14 +219,11 @@ def _find_waits_at(trace: Trace, removal: Removal) -> tuple[WaitSite, ...]:
     if not len(intervals.rank):
         return ()
     # The last interval of the rank that begins before the end of the removed work contains it.
-    order = np.lexsort((intervals.begin_ns, intervals.rank))
-    stride = int(max(intervals.end_ns.max(initial=0), removal.time_ns.max(initial=0))) + 1
-    position = intervals.rank[order] * stride + intervals.begin_ns[order]
-    at = np.searchsorted(position, removal.rank * stride + removal.time_ns, "left") - 1
-    at, has_interval = order[np.maximum(at, 0)], at >= 0
-    has_interval &= intervals.rank[at] == removal.rank
+    order, _ = order_by_time(intervals.rank, intervals.begin_ns, trace.ranks)
+    columns = intervals.rank[order], intervals.begin_ns[order]
+    row = find_last_rows(columns, removal.rank, removal.time_ns)
     chosen = np.zeros(len(intervals.rank), np.bool_)
-    chosen[at[has_interval]] = True
+    chosen[order[row[row >= 0]]] = True
     found = CallsiteWaits(waits)
     at_ns = dict(zip(found.callsites, found.wait_ns.tolist(), strict=True))
     callsites = choose_callsites(at_ns)

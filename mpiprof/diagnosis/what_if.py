@@ -32,6 +32,7 @@ from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.message_waits import RECORDED_NS
 from mpiprof.metrics.recorded_calls import read_recorded_calls
+from mpiprof.metrics.time_order import find_last_rows
 from mpiprof.trace.sites import describe_sites, format_site, matches_pattern
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
@@ -187,15 +188,10 @@ def _find_transfers(trace: Trace, delays: Delays) -> Removal:
     """Return the removal of the time in logged calls without waits."""
     rank, enter, exit_, _ = read_recorded_calls(trace)
     waits = delays.waits
-    stride = int(exit_.max(initial=0)) + 1
-    rank = rank.astype(np.int64)
-    position = rank * stride + enter
-    order = np.argsort(position, kind="stable")
-    at = np.searchsorted(position[order], waits.rank * stride + waits.begin_ns, side="right") - 1
-    known = at >= 0
-    wait = np.where(known, waits.end_ns - waits.begin_ns, 0)
-    waited = np.bincount(order[at[known]], wait[known], len(rank))
-    return Removal(rank, exit_, np.maximum(exit_ - enter - waited, 0.0))
+    call = find_last_rows((rank, enter), waits.rank, waits.begin_ns, until=True)
+    in_call = call >= 0
+    waited = np.bincount(call[in_call], (waits.end_ns - waits.begin_ns)[in_call], len(rank))
+    return Removal(rank.astype(np.int64), exit_, np.maximum(exit_ - enter - waited, 0.0))
 
 
 def _find_ranks(trace: Trace, change: Change) -> Bool:

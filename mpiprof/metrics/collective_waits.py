@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from mpiprof.metrics.batch_map import BatchPass
 from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
 from mpiprof.metrics.instance_rows import Signature
 from mpiprof.metrics.progress_waits import ProgressWaits, find_progress_waits
-from mpiprof.metrics.time_order import number_codes, put_in_order
+from mpiprof.metrics.time_order import join_columns, number_codes, put_in_order
 from mpiprof.metrics.wait_states import awaited_rows, compute_waits
 from mpiprof.operations import WaitRule
 from mpiprof.trace.batch import Batch
@@ -35,9 +36,8 @@ class CollectiveWaits:
     MIN_INSIDE_NS longer than on the quickest rank of the instance.
     unknown: rank and enter_ns of calls whose waits are unknown: not all ranks' calls are recorded.
     meetings: times at which all members of a communicator (by index) had arrived, of operations
-    that synchronise. meeting_callsites, meeting_sequences: the call site and the sequence number of
-    each of these. overlaps: times at which all members were in one instance of another operation,
-    such as a broadcast.
+    that synchronise; rows are the times, call sites and sequence numbers. overlaps: times at which
+    all members were in one instance of another operation, such as a broadcast.
     """
 
     awaited: Int
@@ -55,8 +55,6 @@ class CollectiveWaits:
     exit_ns: Int
     site_id: Int
     meetings: dict[int, Int]
-    meeting_callsites: dict[int, Int]
-    meeting_sequences: dict[int, Int]
     overlaps: dict[int, Int]
     inside: list[Int]
     unknown: list[Int]
@@ -165,36 +163,20 @@ class _Collector:
 
     def join(self, ranks: int) -> CollectiveWaits:
         """Return everything collected; ranks: of the trace."""
-        awaited, until, callsite, communicator, meets, counted = _join_columns(self.groups, 6)
-        group, rank, begin, end = _join_columns(self.members, 4)
-        call_rank, enter, exit_, site = put_in_order(_join_columns(self.calls, 4), ranks)
-        meetings, callsites_of, sequences_of = {}, {}, {}
-        for index, of in self.meetings.items():
-            times, sites, sequences = _join_columns(of, 3)
-            in_time = np.argsort(times, kind="stable")
-            meetings[index], callsites_of[index] = times[in_time], sites[in_time]
-            sequences_of[index] = sequences[in_time]
+        meetings = {}
+        for index, parts in self.meetings.items():
+            columns = np.stack(join_columns(parts, 3))
+            meetings[index] = columns.take(np.argsort(columns[0], kind="stable"), axis=1)
+        calls = put_in_order(join_columns(self.calls, 4), ranks)
+        values = [*join_columns(self.groups, 6), *join_columns(self.members, 4), *calls]
+        names = [field.name for field in fields(CollectiveWaits)][: len(values)]
+        named: dict[str, Any] = dict(zip(names, values, strict=True))
         return CollectiveWaits(
-            awaited,
-            until,
-            callsite,
-            communicator,
-            meets > 0,
-            counted > 0,
-            group,
-            rank,
-            begin,
-            end,
-            call_rank,
-            enter,
-            exit_,
-            site,
+            **named,
             meetings=meetings,
-            meeting_callsites=callsites_of,
-            meeting_sequences=sequences_of,
             overlaps={index: np.sort(np.concatenate(of)) for index, of in self.overlaps.items()},
-            inside=_join_columns(self.inside, 4),
-            unknown=list(put_in_order(_join_columns(self.unknown, 2), ranks)),
+            inside=join_columns(self.inside, 4),
+            unknown=list(put_in_order(join_columns(self.unknown, 2), ranks)),
         )
 
     def add_calls(self, batch: Batch, sites: Int) -> None:
@@ -271,7 +253,7 @@ class _Collector:
         """
         row, column, awaited, begins, ends = cells
         ranks, is_meeting = of.communicator.ranks, of.is_meeting and is_counted
-        numbers = of.signature.callsite, of.communicator.index, is_meeting, is_counted
+        numbers = of.signature.callsite, of.communicator.index
         code, group = number_codes(column * len(ranks) + awaited, until_ns.size)
         instance, awaited_row = code // len(ranks), code % len(ranks)
         self.groups.append(
@@ -279,16 +261,8 @@ class _Collector:
                 ranks[awaited_row],
                 until_ns[awaited_row, instance],
                 *(np.full(len(code), number, np.int64) for number in numbers),
+                *(np.full(len(code), flag, np.bool_) for flag in (is_meeting, is_counted)),
             ]
         )
         self.members.append([group + self.group_count, ranks[row], begins, ends])
         self.group_count += len(code)
-
-
-def _join_columns(parts: list[list[Array]], count: int) -> list[Array]:
-    """Return the concatenation of each column."""
-    if not parts:
-        return [np.zeros(0, np.int64) for _ in range(count)]
-    if len(parts) == 1:
-        return parts[0]
-    return [np.concatenate(column) for column in zip(*parts, strict=True)]

@@ -6,12 +6,14 @@ Source: core/python_api/order.c.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from mpiprof.interface.analysis_library import call_library
 from mpiprof.trace.types import Array, Int
 
+MAX_CELLS_PER_CODE = 8  # of a table of codes; codes with a higher limit are sorted
 CHECKED_ROWS = 1 << 15  # at a time, so that the arrays of a check remain in the cache
 
 
@@ -21,9 +23,11 @@ def order_by_time(rank: Array, time_ns: Array, ranks: int) -> tuple[Int, Int]:
     rank: below `ranks`. Rows of a rank that consist of a few parts in order take least time.
     """
     order, first = order_by_rank(rank, ranks)
-    time_ns = np.ascontiguousarray(time_ns, np.int64)
-    entries = np.empty((2 * int(np.diff(first).max(initial=0)), 2), np.int64)
-    call_library("order_by_time", ranks, first, time_ns, entries, order)
+    times_ns = time_ns[order]
+    for begin, end in pairwise(first.tolist()):
+        rows, of_rank_ns = order[begin:end], times_ns[begin:end]
+        if (of_rank_ns[1:] < of_rank_ns[:-1]).any():
+            rows[:] = rows[np.argsort(of_rank_ns, kind="stable")]
     return order, first
 
 
@@ -50,17 +54,22 @@ def count_first_rows(rank: Array, ranks: int) -> Int:
     return np.concatenate([[0], np.cumsum(np.bincount(rank, minlength=ranks))])
 
 
-def order_from_latest(first_ns: Int, second_ns: Int) -> Int:
-    """Return the rows of two columns of times, the latest first; equal ones keep their order.
+def find_last_rows(
+    columns: tuple[Int, Int], rank: Int, time_ns: Int, *, until: bool = False
+) -> Int:
+    """Return the last row of each rank that is earlier than a time, -1 without such a row.
 
-    Rows of the second column follow the rows of the first one.
+    columns: rank and time of the rows, by rank and time. until: rows of equal time count, too.
     """
-    rows = len(first_ns) + len(second_ns)
-    order, entries = np.empty(rows, np.int64), np.empty((2 * rows, 2), np.int64)
-    columns = (np.ascontiguousarray(of, np.int64) for of in (first_ns, second_ns))
-    arguments = (argument for of in columns for argument in (of, len(of)))
-    call_library("order_from_latest", *arguments, entries, order)
-    return order
+    ranks = int(max(of.max(initial=-1) for of in (columns[0], rank))) + 1
+    first = count_first_rows(columns[0], ranks)
+    row = find_places(first, columns[1], rank, time_ns, after=until) - 1
+    return np.where(row >= first[rank], row, -1)
+
+
+def order_from_latest(time_ns: Int) -> Int:
+    """Return the rows by time, the latest first; equal ones keep their order."""
+    return order_by_time(np.zeros(len(time_ns), np.int32), -time_ns, 1)[0]
 
 
 def order_by_rank(rank: Array, ranks: int) -> tuple[Int, Int]:
@@ -73,16 +82,13 @@ def order_by_rank(rank: Array, ranks: int) -> tuple[Int, Int]:
     return order, first
 
 
-def find_order(rank: Array, time_ns: Array, ranks: int) -> Int | None:
-    """Return the rows by rank and time as `order_by_time`, or None if they are in order."""
-    return None if _are_in_order(rank, time_ns) else order_by_time(rank, time_ns, ranks)[0]
-
-
 def put_in_order(columns: Sequence[Array], ranks: int) -> Sequence[Array]:
     """Return columns of rows by rank and time; rank and time are the first two columns."""
     rank, time_ns = columns[:2]
-    order = find_order(rank, time_ns, ranks)
-    return columns if order is None else [column[order] for column in columns]
+    if _are_in_order(rank, time_ns):
+        return columns
+    order, _ = order_by_time(rank, time_ns, ranks)
+    return [column[order] for column in columns]
 
 
 def _are_in_order(rank: Array, time_ns: Array) -> bool:
@@ -97,9 +103,20 @@ def _are_in_order(rank: Array, time_ns: Array) -> bool:
 
 def number_codes(code: Int, limit: int) -> tuple[Int, Int]:
     """Return the codes that occur, in order, and the number of each code; all are below a limit."""
+    if limit > MAX_CELLS_PER_CODE * len(code):
+        codes, number = np.unique(code, return_inverse=True)
+        return codes, number.reshape(-1)
     occurs = np.zeros(limit, np.bool_)
     occurs[code] = True
-    known = np.flatnonzero(occurs)
-    number = np.empty(limit, np.int64)
-    number[known] = np.arange(len(known))
-    return known, number[code]
+    codes = np.flatnonzero(occurs)
+    numbers = np.empty(limit, np.int64)
+    numbers[codes] = np.arange(len(codes))
+    return codes, numbers[code]
+
+
+def join_columns(parts: Sequence[Sequence[Array]], count: int) -> list[Array]:
+    """Return the concatenation of each of `count` columns of int64 or smaller integers."""
+    if len(parts) == 1:
+        return list(parts[0])
+    columns = zip(*parts, strict=True) if parts else [[np.zeros(0, np.int64)]] * count
+    return [np.concatenate(column) for column in columns]

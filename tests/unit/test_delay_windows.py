@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from support.halo_waits import find_first, order_groups
 
+from mpiprof.account.delay_costs import WindowFinder
 from mpiprof.account.delay_graph import Waits
-from mpiprof.account.delay_library import WindowFinder, join_groups
-from mpiprof.metrics.time_order import order_from_latest
 from mpiprof.trace.types import Bool, Int
 
 NEVER_NS = -(1 << 62)
@@ -47,53 +44,6 @@ def find_windows(waits: Waits, meets: Bool) -> WindowFinder:
     return WindowFinder(values | {"meets": meets, "since_ns": waits.since_ns})
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_groups_of_collectives_and_messages_are_joined_from_the_latest(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    collective, messages = [(0, 7), (7, 0), (40, 9), (9, 40)][seed]
-
-    def draw(count: int) -> Int:
-        return random.integers(0, 30, count)
-
-    group = random.permutation(np.repeat(np.arange(collective), 1 + draw(collective) % 3))
-    members = len(group)
-    of: dict[str, Any] = {
-        "awaited": draw(collective),
-        "until_ns": draw(collective),
-        "callsite": draw(collective),
-    }
-    of |= {"communicator": draw(collective), "is_meeting": draw(collective) < 15}
-    of |= {"is_counted": draw(collective) < 15, "group": group, "rank": draw(members)}
-    of |= {"begin_ns": draw(members), "end_ns": draw(members)}
-    names = ("awaited", "until_ns", "rank", "begin_ns")
-    of |= {f"message_{name}": draw(messages) for name in names}
-    order = order_from_latest(of["until_ns"], of["message_until_ns"])
-    counts = {"collective": collective, "members": members, "messages": messages}
-    found = join_groups(counts | of | {"order": order})
-
-    until = np.append(of["until_ns"], of["message_until_ns"])
-    numbers = np.append(group, collective + np.arange(messages))
-    expected_order, of_member, joined_group = order_groups(until, numbers)
-    none = np.full(messages, -1)
-    met = np.where(of["is_meeting"], of["communicator"], -1)
-    expected: dict[str, Any] = {
-        "joined_awaited": np.append(of["awaited"], of["message_awaited"])[order],
-        "joined_until_ns": until[order],
-        "joined_callsite": np.append(of["callsite"], none)[order],
-        "met": np.append(met, none)[order],
-        "meets": np.append(of["is_meeting"], none > 0)[order],
-        "counted": np.append(of["is_counted"], none < 0)[order],
-        "joined_rank": np.append(of["rank"], of["message_rank"])[of_member],
-        "joined_begin_ns": np.append(of["begin_ns"], of["message_begin_ns"])[of_member],
-        "joined_end_ns": np.append(of["end_ns"], of["message_until_ns"])[of_member],
-        "first": find_first(joined_group, collective + messages),
-    }
-    assert order.tolist() == expected_order.tolist()
-    assert {name: of.tolist() for name, of in found.items()} == {
-        name: of.tolist() for name, of in expected.items()
-    }
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_a_window_begins_at_the_last_meeting_of_all_its_ranks(seed: int) -> None:
     waits, meets = make_waits(seed)
@@ -107,15 +57,6 @@ def test_a_window_begins_at_the_last_meeting_of_all_its_ranks(seed: int) -> None
         before = times[times <= waits.begin_ns[mine].min()]
         expected = before[-1] if is_member[ranks].all() and len(before) else NEVER_NS
         assert waits.since_ns[group] == expected
-
-
-def test_a_window_begins_at_the_first_wait_of_its_group_at_the_latest() -> None:
-    waits, meets = make_waits(0)
-    waits.since_ns[::2] = 1000
-    expected = waits.since_ns.copy()
-    np.minimum.at(expected, waits.group, waits.begin_ns)
-    find_windows(waits, meets).limit()
-    assert waits.since_ns.tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -1,10 +1,10 @@
 /* Begins of the windows in which the ranks of a wait are compared: when they last met before.
  *
- * mpiprof/diagnosis/delay_windows.py describes the method. It has no MPI and no state. Caller: that
- * module, from any thread. The caller owns all arrays. */
+ * mpiprof/account/delay_graph.py describes the method. It has no MPI and no state. Caller:
+ * mpiprof/account/delay_costs.py, from any thread. The caller owns all arrays. */
 #include "base/base.h"
 
-/* Waits in groups. The fields have the names and the order of delay_windows.Groups. */
+/* Waits in groups. The fields have the names and the order of delay_costs.GROUPS. */
 struct groups {
     int64_t count;
     const int64_t *awaited, *until_ns; /* of each group, the latest first */

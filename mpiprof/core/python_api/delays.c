@@ -1,7 +1,7 @@
 /* Costs of delays in a recorded run: one pass over its waits, the latest first.
  *
  * mpiprof/account/delay_graph.py describes the method. It is a library without MPI and without
- * state. Caller: mpiprof/account/delay_library.py, from any thread. The caller owns all arrays.
+ * state. Caller: mpiprof/account/delay_graph.py, from any thread. The caller owns all arrays.
  *
  * Items are the intervals of work and the waits of all ranks, by rank and time and without overlaps.
  * When a group is reached, its cost is complete, because only later groups add to it. It is then
@@ -25,7 +25,7 @@ struct early {              /* windows of the ranks that wait, averaged */
     int64_t keys;           /* of the awaited rank and of these ranks */
 };
 
-/* All arrays of a run. The fields have the names and the order of delay_library.Run. */
+/* All arrays of a run. The fields have the names and the order of delay_graph.RUN. */
 struct run {
     int64_t groups, wait_key, reach;
     const int64_t *awaited, *since_ns, *until_ns; /* of each group, the latest first */

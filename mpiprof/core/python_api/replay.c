@@ -1,6 +1,6 @@
 /* Replay of a recorded run with other work, as a max-plus system (mpiprof/account/replay.py).
  *
- * It has no MPI and no state. Caller: mpiprof/account/delay_library.py, from any thread. The
+ * It has no MPI and no state. Caller: mpiprof/account/replay.py, from any thread. The
  * caller owns all arrays. */
 #include "base/base.h"
 
