@@ -32,7 +32,7 @@ from mpiprof.diagnosis.window_delays import (
     open_windows,
 )
 from mpiprof.diagnosis.work_groups import make_work_groups
-from mpiprof.metrics import interval_table, message_tables, summary_tables, tables
+from mpiprof.metrics import message_tables, summary_tables, tables
 from mpiprof.metrics.aggregate import aggregate, find_disagreements
 from mpiprof.metrics.callsites import make_callsites
 from mpiprof.metrics.collective_waits import find_collective_waits
@@ -42,11 +42,7 @@ from mpiprof.metrics.efficiencies import make_efficiencies
 from mpiprof.metrics.instance_series import make_series
 from mpiprof.metrics.message_callsite_sums import make_located_waits
 from mpiprof.metrics.message_callsites import make_message_callsites, make_message_matrix
-from mpiprof.metrics.message_waits import (
-    find_postings,
-    find_run_one_sided_waits,
-    make_message_waits,
-)
+from mpiprof.metrics.message_waits import find_postings, make_message_waits, make_one_sided_waits
 from mpiprof.metrics.rank_totals import make_rank_totals, point_to_point_time, unrecorded_time
 from mpiprof.metrics.recorded_calls import make_recorded_calls
 from mpiprof.metrics.run_times import make_run_times
@@ -86,7 +82,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "hot": find_hot_callsites,
     "in_windows": _find_window_mapper,
     "instances": tables.make_instances,
-    "intervals": interval_table.make_intervals,
+    "intervals": message_tables.make_intervals,
     "located_waits": make_located_waits,
     "ledgers": read_ledgers,
     "ledger_stretches": make_ledger_stretches,
@@ -97,7 +93,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "message_callsites": make_message_callsites,
     "message_matrix": make_message_matrix,
     "message_calls": message_tables.make_message_calls,
-    "one_sided_waits": find_run_one_sided_waits,
+    "one_sided_waits": make_one_sided_waits,
     "open_windows": _find_window_opener,
     "message_logs": message_tables.read_message_tables,
     "message_rows": message_tables.find_message_rows,

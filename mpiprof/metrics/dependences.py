@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 
 from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
 from mpiprof.metrics.message_waits import EAGER, Postings
-from mpiprof.metrics.one_sided_waits import OneSidedWait
 from mpiprof.metrics.progress_waits import ProgressWaits, find_progress_waits
 from mpiprof.metrics.wait_states import Group
 from mpiprof.operations import WaitRule
@@ -25,6 +25,8 @@ from mpiprof.trace.messages import ANY_SOURCE
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Int
+
+WAIT_COLUMNS = ("rank", "awaited", "begin_ns", "until_ns")  # of `Trace.message_waits`
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,8 @@ def find_dependences(trace: Trace) -> Dependences:
     postings, index = _take_postings(trace)
     collector.add_messages(postings, index)
     collector.add_tests(trace, postings)
-    collector.add_one_sided(trace.derive("one_sided_waits"))
+    one_sided: pd.DataFrame = trace.derive("one_sided_waits")
+    collector.add_waits(*(one_sided[name].to_numpy() for name in WAIT_COLUMNS))
     return collector.join()
 
 
@@ -153,9 +156,14 @@ class DependenceCollector:
 
     def add_progress_waits(self, ranks: Int, waits: ProgressWaits) -> None:
         """Add one dependence per wait; ranks: of the rows."""
-        number, no_gap = self.count + np.arange(len(waits.row)), np.zeros_like(waits.row)
-        self._add(ranks[waits.awaited], waits.until_ns, number, no_gap)
-        self._add(ranks[waits.row], waits.until_ns, -1 - number, waits.until_ns - waits.begin_ns)
+        times = waits.begin_ns, waits.until_ns
+        self.add_waits(ranks[waits.row], ranks[waits.awaited], *times)
+
+    def add_waits(self, rank: Int, awaited: Int, begin_ns: Int, until_ns: Int) -> None:
+        """Add one dependence per wait of a rank for another one."""
+        number = self.count + np.arange(len(rank))
+        self._add(awaited, until_ns, number, np.zeros_like(number))
+        self._add(rank, until_ns, -1 - number, until_ns - begin_ns)
         self.count += len(number)
 
     def add_messages(self, postings: Postings, index: Int) -> None:
@@ -191,24 +199,7 @@ class DependenceCollector:
         chosen = ~postings.is_timed[waits["message"]]
         if isinstance(trace, TraceWindow):
             chosen &= trace.covers(waits["begin_ns"])
-        rank, awaited, begin, until = (
-            waits[name][chosen] for name in ("rank", "awaited", "begin_ns", "until_ns")
-        )
-        number, no_gap = self.count + np.arange(len(rank)), np.zeros_like(begin)
-        self._add(awaited, until, number, no_gap)
-        self._add(rank, until, -1 - number, until - begin)
-        self.count += len(number)
-
-    def add_one_sided(self, waits: Sequence[OneSidedWait]) -> None:
-        """Add one dependence per wait in a call on a window."""
-        until = np.array([wait.until_ns for wait in waits], np.int64)
-        begin = np.array([wait.call.enter_ns for wait in waits], np.int64)
-        awaited = np.array([wait.awaited for wait in waits], np.int64)
-        rank = np.array([wait.call.rank for wait in waits], np.int64)
-        number = self.count + np.arange(len(waits))
-        self._add(awaited, until, number, np.zeros_like(until))
-        self._add(rank, until, -1 - number, until - begin)
-        self.count += len(waits)
+        self.add_waits(*(waits[name][chosen] for name in WAIT_COLUMNS))
 
     def join(self) -> Dependences:
         """Return everything collected, in order of time; sources precede ranks that continue."""

@@ -1,4 +1,4 @@
-"""Tables of point-to-point messages: sums by call site and peer, long calls, and their messages."""
+"""Tables of messages: sums by call site and peer, long calls, their messages, and intervals."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ Make: TypeAlias = Callable[[Trace], pd.DataFrame]
 SUMS_TABLES = ("message_sums", "local_sums")  # have plain texts, the other tables have categories
 TEXTS = {"operation", "site"}
 MAX_NS = np.iinfo(np.int64).max
+CALL_COLUMNS = ("operation", "site", "site_id")  # of the calls before and after an interval
 SHAPE_COLUMNS = ("operation", "site", "site_id", "communicator", "peer")
 
 
@@ -113,6 +114,26 @@ def make_messages(trace: Trace) -> pd.DataFrame:
     """
     rows: MessageRows = trace.derive("message_rows")
     return pd.DataFrame(rows.take_columns(COLUMNS), copy=False)
+
+
+@read_if_stored
+def make_intervals(trace: Trace) -> pd.DataFrame:
+    """Return one row per logged interval, by rank, thread and time.
+
+    rank, thread, begin_ns, end_ns (of the interval), before_operation, before_site (text),
+    before_site_id (the call before; "" and -1 if it is unknown, as at the start), after_operation,
+    after_site, after_site_id, and the counters of trace.intervals.Intervals, -1 if unknown.
+    """
+    columns: dict[str, Any] = vars(trace.derive("message_logs")[2]).copy()
+    described = {
+        f"{side}_{name}": values
+        for side in ("before", "after")
+        for name, values in describe_shapes(
+            trace, columns.pop(f"{side}_shape"), CALL_COLUMNS
+        ).items()
+    }
+    first = {name: columns.pop(name) for name in ("rank", "thread", "begin_ns", "end_ns")}
+    return pd.DataFrame({**first, **described, **columns}, copy=False)
 
 
 def find_message_rows(trace: Trace) -> MessageRows:

@@ -34,12 +34,7 @@ import pandas as pd
 from mpiprof.interface.analysis_library import Struct, call_library
 from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.message_rows import MessageRows
-from mpiprof.metrics.one_sided_waits import (
-    ONE_SIDED_STATES,
-    OneSidedWait,
-    find_one_sided_waits,
-    tabulate_waits,
-)
+from mpiprof.metrics.one_sided_waits import ONE_SIDED_STATES, find_one_sided_waits
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Int
@@ -106,23 +101,18 @@ def make_message_waits(trace: Trace) -> pd.DataFrame:
     columns: dict[str, Any] = dict(waits)
     columns["state"] = pd.Categorical.from_codes(columns["state"], pd.Index(STATES))
     found = pd.DataFrame(columns, copy=False)
-    one_sided: list[OneSidedWait] = trace.derive("one_sided_waits")
-    if not one_sided:
+    table: pd.DataFrame = trace.derive("one_sided_waits")
+    if not len(table):
         return found
-    table = tabulate_waits(one_sided)
-    table["state"] = pd.Categorical(table["state"], pd.Index(STATES))
-    joined = pd.concat([found, table]).sort_values("call", kind="stable", ignore_index=True)
-    return joined.astype({"state": found["state"].dtype})
+    table = table.astype({"state": found["state"].dtype})
+    return pd.concat([found, table]).sort_values("call", kind="stable", ignore_index=True)
 
 
-def find_run_one_sided_waits(trace: Trace) -> list[OneSidedWait]:
+def make_one_sided_waits(trace: Trace) -> pd.DataFrame:
     """Return the waits in calls on windows; of a window of time, those that begin in it."""
-    if not fits_in_memory(trace):
-        return []
     waits = find_one_sided_waits(trace)
     if isinstance(trace, TraceWindow):
-        begins = np.array([wait.call.enter_ns for wait in waits], np.int64)
-        waits = [waits[i] for i in np.flatnonzero(trace.covers(begins))]
+        waits = waits[trace.covers(waits["begin_ns"].to_numpy())]
     return waits
 
 

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.operations import ONE_SIDED_OPERATIONS
 from mpiprof.trace.communicators import GROUP
 from mpiprof.trace.messages import EXCLUSIVE
@@ -42,6 +43,7 @@ COLUMNS = (
     *("communicator", "rank", "thread", "operation", "enter_ns", "exit_ns", "peer"),
     *("epoch", "lock"),
 )
+WAIT_COLUMNS = ("call", "message", "rank", "awaited", "state", "begin_ns", "until_ns")
 WINDOW = "win"  # origin of the entries of windows
 ANY = -1  # target of calls such as MPI_Win_lock_all
 LOCKS, UNLOCKS = ("win_lock", "win_lock_all"), ("win_unlock", "win_unlock_all")
@@ -96,12 +98,23 @@ class Epoch:
         return self.calls[-1]
 
 
-def find_one_sided_waits(trace: Trace) -> list[OneSidedWait]:
-    """Return the calls on windows that wait for another rank, by window."""
+def find_one_sided_waits(trace: Trace) -> pd.DataFrame:
+    """Return the calls on windows that wait for another rank, by window.
+
+    The rows are those of `Trace.message_waits`, without a message. Empty if the trace is too large
+    to be analysed at once.
+    """
     waits: list[OneSidedWait] = []
-    for calls in _calls_by_window(trace).values():
-        waits += find_window_waits(calls, trace.clock_error_ns)
-    return waits
+    if fits_in_memory(trace):
+        for calls in _calls_by_window(trace).values():
+            waits += find_window_waits(calls, trace.clock_error_ns)
+    rows = [
+        (of.call.row, -1, of.call.rank, of.awaited, of.state, of.call.enter_ns, of.until_ns)
+        for of in waits
+    ]
+    table = pd.DataFrame(rows, columns=list(WAIT_COLUMNS))
+    table = table.astype({name: np.int64 for name in WAIT_COLUMNS if name != "state"})
+    return table.assign(wait_ns=table["until_ns"] - table["begin_ns"])
 
 
 def find_window_waits(calls: Sequence[WindowCall], error_ns: int = 0) -> list[OneSidedWait]:
@@ -306,22 +319,3 @@ def _is_before(first: Epoch, second: Epoch) -> bool:
     if has_first_waited != has_second_waited:
         return has_second_waited
     return first.last.exit_ns < second.last.exit_ns
-
-
-def tabulate_waits(waits: Sequence[OneSidedWait]) -> pd.DataFrame:
-    """Return the waits as rows of `Trace.message_waits`, without a message."""
-    calls = [wait.call for wait in waits]
-    until = np.array([wait.until_ns for wait in waits], np.int64)
-    begin = np.array([call.enter_ns for call in calls], np.int64)
-    return pd.DataFrame(
-        {
-            "call": np.array([call.row for call in calls], np.int64),
-            "message": np.full(len(waits), -1, np.int64),
-            "rank": np.array([call.rank for call in calls], np.int64),
-            "awaited": np.array([wait.awaited for wait in waits], np.int64),
-            "state": [wait.state for wait in waits],
-            "begin_ns": begin,
-            "until_ns": until,
-            "wait_ns": until - begin,
-        }
-    )
