@@ -157,7 +157,9 @@ def _find_removed_work(
         usual, comparable = groups.find_usual(length, chosen, others)
         apart = np.where(comparable, np.maximum(start - usual, 0.0), 0.0)
         excess = matrix.compute_excess(ranks, habit.instances)
-        rest = np.where(comparable, 0.0, of.spread_over_intervals(excess, ranks))
+        rest = np.where(
+            comparable, 0.0, of.spread_over_intervals(excess, ranks, waits.delays.intervals)
+        )
         shift = np.nan_to_num(habit.shift_ns)
         if habit.cause == "gradient":  # the repair gives each rank at most the median work
             shift = shift - np.median(shift, 0)

@@ -101,28 +101,28 @@ class DelayMatrix(WorkMatrix):
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of a matrix to which intervals of work belong.
+    """The cells of a matrix to which intervals of work or waits belong.
 
     ranks: of the rows. count: number of columns. column: of each interval, OUTSIDE if it is in
-    none.
+    none. rank: of each interval.
     """
 
     ranks: Int
     count: int
     column: Int
-    intervals: Intervals
+    rank: Int
 
     @cached_property
     def inside(self) -> tuple[Int, Int]:
-        """The intervals of work in the matrix, and the cell of each."""
+        """The intervals in the matrix, and the cell of each."""
         inside = np.flatnonzero(self.column >= 0)
-        row = self.intervals.rank[inside]
+        row = self.rank[inside]
         if len(self.ranks) <= self.ranks[-1]:  # some ranks have no row
             row = np.searchsorted(self.ranks, row)
         return inside, row * self.count + self.column[inside]
 
     def sum(self, values: Float | Int) -> Float:
-        """Return the sum over intervals of work by rank and column."""
+        """Return the sum over intervals by rank and column."""
         inside, cell = self.inside
         shape = len(self.ranks), self.count
         return np.bincount(cell, values[inside], shape[0] * shape[1]).reshape(shape).astype(float)
@@ -133,18 +133,19 @@ class Cells:
         in_columns[columns] = True
         chosen: Bool = in_columns[self.column]
         if len(ranks):
-            chosen &= np.isin(self.intervals.rank, ranks)
+            chosen &= np.isin(self.rank, ranks)
         return chosen
 
-    def spread_over_intervals(self, values: Float, ranks: Sequence[int]) -> Float:
+    def spread_over_intervals(
+        self, values: Float, ranks: Sequence[int], intervals: Intervals
+    ) -> Float:
         """Return the part of a cell's value for each interval, at most its length.
 
         The parts are in proportion to the lengths beyond the usual length between the same calls on
         other ranks than the given ones. What does not fit is in proportion to the lengths.
         """
-        intervals = self.intervals
         length = (intervals.end_ns - intervals.begin_ns).astype(np.float64)
-        others = ~np.isin(intervals.rank, ranks)
+        others = ~np.isin(self.rank, ranks)
         usual = group_medians(intervals.key, length, others if others.any() else ~others)
         part = np.minimum(self._spread(values, np.maximum(length - usual, 0.0)), length)
         missing = np.maximum(values - self.sum(part), 0.0)
@@ -155,14 +156,10 @@ class Cells:
 
         Values outside the matrix are 0.
         """
-        whole = self.sum(values)
-        share = np.minimum(most / np.where(whole > 0, whole, 1.0), 1.0)
-        inside, cell = self.inside
-        limited = np.zeros(len(values))
-        limited[inside] = share.ravel()[cell] * values[inside]
-        return limited
+        return self._spread(np.minimum(self.sum(values), most), values)
 
     def _spread(self, values: Float, weight: Float) -> Float:
+        """Return the values of cells, divided among their intervals in proportion to a weight."""
         whole = self.sum(weight)
         share = values / np.where(whole > 0, whole, 1.0)
         inside, cell = self.inside

@@ -27,6 +27,7 @@ from mpiprof.diagnosis.delay_matrix import (
 )
 from mpiprof.diagnosis.explained_waits import ChosenWaits
 from mpiprof.metrics.sampling_estimates import callsite_scales
+from mpiprof.metrics.time_order import put_in_order
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import START_NS, Bool, Float, Int
@@ -142,22 +143,21 @@ class RepetitionMatrix(DelayMatrix):
             ranks = np.arange(trace.ranks)
         total = count_repetitions(trace, counts, pair, repetitions)
         super().__init__(trace, ranks, Columns(number, begins, scale, repetitions, total))
-        cells = Cells(ranks, len(number), column, mine)
+        cells = Cells(ranks, len(number), column, mine.rank)
         self.cost_ns = cells.sum(cost) * scale
-        self._set_work(cells, longest if is_alone else None)
+        self._set_work(cells, mine, longest if is_alone else None)
 
     def _find_repetition(self, rank: Int, nth: Int) -> Int:
         """Return the repetition of the n-th interval of a rank."""
         return ((nth + 0.5) * self._repetitions_of_one[rank]).astype(np.int64)
 
-    def _set_work(self, cells: Cells, longest: FindLongest | None) -> None:
+    def _set_work(self, cells: Cells, intervals: Intervals, longest: FindLongest | None) -> None:
         """Set the work and the costs that follow from it; longest: if only one rank works here."""
-        ends = cells.intervals.end_ns
-        work = cells.sum(ends - cells.intervals.begin_ns)
+        work = cells.sum(intervals.end_ns - intervals.begin_ns)
         present = np.bincount(cells.inside[1], minlength=work.size).reshape(work.shape) > 0
         if longest is not None:
             self.alone_ns = float(np.median(work[present]))
-            work = np.where(present, work, longest(ends[cells.column >= 0]))
+            work = np.where(present, work, longest(intervals.end_ns[cells.column >= 0]))
         else:
             work[~present] = np.nan
         self.least_work_ns = np.asarray(np.nanmin(work, 0))
@@ -179,7 +179,7 @@ class RepetitionMatrix(DelayMatrix):
         column = np.full(len(intervals.rank), OUTSIDE, np.int64)
         of_repetition = self._column_of[np.minimum(nth, len(self._column_of) - 1)]
         column[mine] = np.where(self._is_compared[rank], of_repetition, OUTSIDE)
-        return Cells(self.ranks, self.instance_count, column, intervals)
+        return Cells(self.ranks, self.instance_count, column, intervals.rank)
 
     def compute_waiting(self, work_ns: Float) -> Float:
         """Return the wait in ns that remains in each repetition if the ranks worked that long.
@@ -211,9 +211,7 @@ def _join_intervals(
     )
     often = np.bincount(rank, minlength=all_ranks)
     has_enough = often >= MIN_REPETITION_SHARE * often.max()
-    if not is_in_order(rank, begin):
-        order = np.lexsort((begin, rank))
-        rank, begin, end, cost = (of[order] for of in (rank, begin, end, cost))
+    rank, begin, end, cost = put_in_order([rank, begin, end, cost], all_ranks)
     if not has_enough[often > 0].all():
         inside = has_enough[rank]
         rank, begin, end, cost = (of[inside] for of in (rank, begin, end, cost))
@@ -225,15 +223,8 @@ def _order_intervals(waits: ChosenWaits, pair: Pair) -> Int:
     intervals, sites = waits.delays.intervals, waits.delays.sites
     key = sites.index(pair) if pair in sites else len(sites)
     mine = np.flatnonzero(intervals.key == key)
-    rank, begin_ns = intervals.rank[mine], intervals.begin_ns[mine]
-    return mine if is_in_order(rank, begin_ns) else mine[np.lexsort((begin_ns, rank))]
-
-
-def is_in_order(rank: Int, begin_ns: Int) -> bool:
-    """Return whether intervals are in order of rank and begin."""
-    rises = begin_ns[1:] >= begin_ns[:-1]
-    rises[rank[1:] > rank[:-1]] = True
-    return bool(rises.all() and (rank[1:] >= rank[:-1]).all())
+    columns = [intervals.rank[mine], intervals.begin_ns[mine], mine]
+    return put_in_order(columns, waits.trace.ranks)[2]
 
 
 def _count_before(parts: Sequence[PairIntervals], ranks: int) -> dict[int, Int]:

@@ -81,44 +81,28 @@ def sum_step_cells(waits: ChosenWaits, chosen: Sequence[StepColumns]) -> list[St
     """Return the sums of a window for matrices of steps."""
     if not chosen:
         return []
-    delays, ranks = waits.delays, waits.trace.ranks
-    time, of_waits = delays.message_time, delays.waits
+    delays, ranks = waits.delays, np.arange(waits.trace.ranks)
+    intervals, of_waits, messages = delays.intervals, delays.waits, delays.message_time
     find = chosen[0].steps.find
-    step, wait_step = find(delays.intervals.end_ns), find(of_waits.end_ns)
-    spent_step = find(time.end_ns)
+    located = (
+        (intervals.rank, find(intervals.end_ns)),
+        (of_waits.rank, find(of_waits.end_ns)),
+        (messages.rank, find(messages.end_ns)),
+    )
+    weight = waits.weight[of_waits.group]
     wait_ns = (of_waits.end_ns - of_waits.begin_ns).astype(np.float64)
+    is_message = (delays.callsite < 0)[of_waits.group]
+    in_messages, counted, weighted = wait_ns * is_message, wait_ns * (weight > 0), wait_ns * weight
     results = []
     for of in chosen:
-        count = len(of.columns.number)
-        cells = Cells(np.arange(ranks), count, of.column_of[step], delays.intervals)
-        column = of.column_of[wait_step]
-        inside = np.flatnonzero(column >= 0)  # often a small part
-        rank, column, group = of_waits.rank[inside], column[inside], of_waits.group[inside]
-        length = wait_ns[inside]
-        of_messages, weight = delays.callsite[group] < 0, waits.weight[group]
-        sums = _RankSums(ranks, count)
-        waited = sums.add(rank, column, length * ~of_messages)
-        in_messages = sums.add(rank, column, length * of_messages)
-        spent_column = of.column_of[spent_step]
-        inside = np.flatnonzero(spent_column >= 0)
-        spent = sums.add(time.rank[inside], spent_column[inside], time.spent_ns[inside])
-        waited += np.maximum(in_messages, spent)
-        all_ns = sums.add(rank, column, length * (weight > 0)).sum(0)
-        weighted = sums.add(rank, column, length * weight).sum(0)
-        results.append(_limit_columns(waited, cells.sum(waits.costs.interval_ns), all_ns, weighted))
+        work, at_waits, spent = (
+            Cells(ranks, len(of.columns.number), of.column_of[step], rank) for rank, step in located
+        )
+        in_messages_ns = np.maximum(at_waits.sum(in_messages), spent.sum(messages.spent_ns))
+        waited = at_waits.sum(wait_ns - in_messages) + in_messages_ns
+        sums = (at_waits.sum(values).sum(0) for values in (counted, weighted))
+        results.append(_limit_columns(waited, work.sum(waits.costs.interval_ns), *sums))
     return results
-
-
-@dataclass(frozen=True)
-class _RankSums:
-    ranks: int
-    columns: int
-
-    def add(self, rank: Int, column: Int, values: Float | Int) -> Float:
-        """Return the sum of values by rank and column."""
-        shape = self.ranks, self.columns
-        sums = np.bincount(rank * shape[1] + column, values, shape[0] * shape[1])
-        return sums.reshape(shape).astype(np.float64)
 
 
 def _limit_columns(waited: Float, cost: Float, wait: Float, weighted: Float) -> StepCells:
@@ -165,7 +149,7 @@ class StepMatrix(DelayMatrix):
         """Return the cells of the intervals of work in a window of the run."""
         intervals = waits.delays.intervals
         column = self.chosen.column_of[self.chosen.steps.find(intervals.end_ns)]
-        return Cells(self.ranks, self.instance_count, column, intervals)
+        return Cells(self.ranks, self.instance_count, column, intervals.rank)
 
     def compute_waiting(self, work_ns: Float) -> Float:
         """Return the wait in ns that remains in each step if the ranks took that long.
