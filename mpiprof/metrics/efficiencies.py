@@ -23,8 +23,9 @@ import pandas as pd
 
 from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.batch_map import BatchPass
+from mpiprof.metrics.callsite_sums import divide
 from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
-from mpiprof.metrics.message_callsite_sums import scale_waits
+from mpiprof.metrics.message_callsite_sums import find_located_waits
 from mpiprof.metrics.run_times import lacks_complete_instances
 from mpiprof.metrics.sampling_estimates import callsite_scales
 from mpiprof.metrics.wait_states import compute_waits
@@ -63,38 +64,45 @@ def make_efficiencies(trace: Trace) -> pd.DataFrame:
         return pd.DataFrame({"phase": []})
     begin = float(trace.calls_start_ns)
     run = np.array([begin, begin + trace.duration_ns])
-    rows = _make_rows(run, _run_times(trace, run))
-    rows[0]["phase"] = RUN
+    tables = [_tabulate(run, _run_times(trace, run)).assign(phase=RUN)]
     phases = trace.phases(trace.hot[0]) if trace.hot else pd.DataFrame()
     if len(phases) > 1:
         starts = phases["begin_ns"].to_numpy(np.float64)[1:]
         edges = np.concatenate([run[:1], np.clip(starts, *run), run[1:]])
-        rows += _make_rows(edges, _phase_times(trace, edges))
-    return pd.DataFrame(rows).astype({"begin_ns": np.int64, "end_ns": np.int64})
+        tables.append(_tabulate(edges, _phase_times(trace, edges)))
+    table = pd.concat(tables, ignore_index=True)
+    return table.astype({"begin_ns": np.int64, "end_ns": np.int64})
 
 
-def compute_efficiencies(duration_ns: float, times: RankTimes) -> dict[str, float]:
-    """Return the efficiencies in one window, by column; NaN if there is no useful time."""
-    useful = np.maximum(times.present - times.mpi, 0.0)[:, 0]
-    mean, most = float(useful.mean()), float(useful.max(initial=0.0))
-    bounds = []
-    for wait in (times.wait_low, times.wait_high):
-        transfer = np.maximum(times.mpi - wait, 0.0)[:, 0]
-        bounds.append(min(max(duration_ns - float(transfer.min()), most), duration_ns))
-    ideal_low, ideal_high = bounds
-    known = ideal_high - ideal_low <= 0.01 * duration_ns
+def _tabulate(edges: Float, times: RankTimes) -> pd.DataFrame:
+    """Return one row per window."""
+    columns = {"phase": np.arange(len(edges) - 1), "begin_ns": edges[:-1], "end_ns": edges[1:]}
+    return pd.DataFrame(columns | compute_efficiencies(np.diff(edges), times))
+
+
+def compute_efficiencies(duration_ns: Float, times: RankTimes) -> dict[str, Float]:
+    """Return the efficiencies in each window, by column; NaN if there is no useful time."""
+    useful = np.maximum(times.present - times.mpi, 0.0)
+    mean, most = useful.mean(0), useful.max(0, initial=0.0)
+    ideal_low, ideal_high = (
+        np.clip(duration_ns - np.maximum(times.mpi - wait, 0.0).min(0), most, duration_ns)
+        for wait in (times.wait_low, times.wait_high)
+    )
+    is_known = ideal_high - ideal_low <= 0.01 * duration_ns
     values = {
-        "useful_ns": float(useful.sum()),
-        "parallel": _ratio(mean, duration_ns),
-        "load_balance": _ratio(mean, most),
-        "communication": _ratio(most, duration_ns),
+        "useful_ns": useful.sum(0),
+        "parallel": divide(mean, duration_ns),
+        "load_balance": divide(mean, most),
+        "communication": divide(most, duration_ns),
     }
-    for name, low, high in (
-        ("serialisation", _ratio(most, ideal_high), _ratio(most, ideal_low)),
-        ("transfer", _ratio(ideal_low, duration_ns), _ratio(ideal_high, duration_ns)),
+    serialisation = divide(most, ideal_high), divide(most, ideal_low)
+    transfer = divide(ideal_low, duration_ns), divide(ideal_high, duration_ns)
+    for name, bounds, estimate in (
+        ("serialisation", serialisation, serialisation[1]),
+        ("transfer", transfer, transfer[0]),
     ):
-        middle = low if name == "transfer" else high
-        values |= {name: middle if known else np.nan, f"{name}_low": low, f"{name}_high": high}
+        values[name] = np.where(is_known, estimate, np.nan)
+        values[f"{name}_low"], values[f"{name}_high"] = bounds
     return values
 
 
@@ -104,51 +112,24 @@ def bound_message_waits(trace: Trace, edges: Float, message_ns: Float) -> tuple[
     message_ns: time in calls on messages. The bounds differ if no call on messages is logged, but
     only sums (`--messages sums`).
     """
-    if fits_in_memory(trace):
-        sums = sum_message_waits(trace, edges) if len(trace.message_calls) else None
-    else:
-        sums = _sum_windows(trace, edges) if trace.has_message_events else None
-    if sums is None:
+    fits = fits_in_memory(trace)
+    if not (len(trace.message_calls) if fits else trace.has_message_events):
         return np.zeros_like(message_ns), message_ns
-    known = np.minimum(sums, message_ns)
-    return known, known
-
-
-def _sum_windows(trace: Trace, edges: Float) -> Float:
-    """Return the waits for messages of a trace that is analysed in windows: ranks x windows, ns."""
-    if len(edges) == 2:
-        waits = trace.derive("window_waits")
-        by_rank = np.bincount(waits["rank"], waits["wait_ns"], trace.ranks)
-        return by_rank.astype(np.float64)[:, None]
-    sums: Float = np.sum(trace.derive("in_windows")(partial(sum_message_waits, edges=edges)), 0)
-    return sums
+    sums = partial(sum_message_waits, edges=edges)
+    by_part = [sums(trace)] if fits or len(edges) == 2 else trace.derive("in_windows")(sums)
+    waits = np.minimum(np.sum(by_part, 0), message_ns)
+    return waits, waits
 
 
 def sum_message_waits(trace: Trace, edges: Float) -> Float:
     """Return the waits for messages by rank and by the window in which they begin, ns."""
-    waits = scale_waits(trace, trace.message_waits)
+    waits = find_located_waits(trace)
     begin, rank = waits["begin_ns"].to_numpy(np.float64), waits["rank"].to_numpy(np.int64)
     windows = len(edges) - 1
     window = np.clip(np.searchsorted(edges, begin, "right") - 1, 0, windows - 1)
     wait_ns = waits["wait_ns"].to_numpy(np.float64)
     sums = np.bincount(rank * windows + window, wait_ns, trace.ranks * windows)
     return sums.reshape(trace.ranks, windows).astype(np.float64)
-
-
-def _make_rows(edges: Float, times: RankTimes) -> list[dict[str, float]]:
-    rows = []
-    for window in range(len(edges) - 1):
-        part = slice(window, window + 1)
-        cells = RankTimes(
-            times.present[:, part],
-            times.mpi[:, part],
-            times.wait_low[:, part],
-            times.wait_high[:, part],
-        )
-        begin, end = float(edges[window]), float(edges[window + 1])
-        row = {"phase": window, "begin_ns": begin, "end_ns": end}
-        rows.append(row | compute_efficiencies(end - begin, cells))
-    return rows
 
 
 def _run_times(trace: Trace, edges: Float) -> RankTimes:
@@ -259,7 +240,3 @@ def _by_window(begin: Int, time: Int, edges: Float) -> Float:
     cell = np.arange(len(begin))[:, None] * windows + window
     sums = np.bincount(cell.ravel(), time.ravel(), len(begin) * windows)
     return np.asarray(sums.reshape(len(begin), windows))
-
-
-def _ratio(part: float, whole: float) -> float:
-    return part / whole if whole > 0 else np.nan

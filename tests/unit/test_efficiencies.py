@@ -121,7 +121,9 @@ def test_identities_hold_for_random_times() -> None:
     for _ in range(100):
         mpi = random.uniform(0, 80, (5, 1))
         wait = random.uniform(0, 1, (5, 1)) * mpi
-        row = compute_efficiencies(100.0, RankTimes(np.full((5, 1), 100.0), mpi, wait, wait))
+        row = compute_efficiencies(
+            np.array([100.0]), RankTimes(np.full((5, 1), 100.0), mpi, wait, wait)
+        )
         product = row["load_balance"] * row["serialisation"] * row["transfer"]
         assert row["parallel"] == pytest.approx(product)
         assert row["communication"] == pytest.approx(row["serialisation"] * row["transfer"])
