@@ -10,7 +10,7 @@ site. There, work is the rest of the time, and waits are estimates if the trace 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -23,11 +23,6 @@ from mpiprof.metrics.one_sided_waits import ONE_SIDED_STATES
 from mpiprof.operations import LOCAL_OPERATIONS, MESSAGE_OPERATIONS
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Float
-
-TIMES = ("work_ns", "collective_ns", "message_ns", "local_ns", "unrecorded_ns")
-WAITS = ("collective_wait_ns", "message_wait_ns", "window_wait_ns")
-UNEXPLAINED = ("collective_unexplained_ns", "message_unexplained_ns")
-COLUMNS = (*TIMES, *WAITS, *UNEXPLAINED)
 
 
 @dataclass(frozen=True)
@@ -78,12 +73,15 @@ class Division:
         }
 
 
+COLUMNS = [of.name for of in fields(Division) if of.name != "filtered_ns"]
+
+
 def divide_time(trace: Trace, ranks: Sequence[int] | None = None) -> Division:
     """Return the division of the time of some ranks, by default of all."""
     table: pd.DataFrame = trace.derive("rank_times")
     if ranks is not None:
         table = table.loc[list(ranks)]
-    return Division(*table[list(COLUMNS)].sum().tolist())
+    return Division(*table[COLUMNS].sum().tolist())
 
 
 def make_rank_times(trace: Trace) -> pd.DataFrame:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from mpiprof.trace.types import Float
 
@@ -67,7 +68,7 @@ def _split(values: Float, begin: int, end: int, alpha: float, found: dict[int, f
 
 def compute_change(values: Float) -> tuple[int, float]:
     """Return the most likely split of a series, and the p-value of a change there."""
-    ranks = _average_ranks(values)
+    ranks = np.asarray(pd.Series(values).rank(), np.float64)  # equal values share their rank
     observed = _scan(ranks[None])[0]
     random = np.random.default_rng(len(values))  # the same series always has the same p-value
     shuffled = random.permuted(np.tile(ranks, (PERMUTATIONS, 1)), axis=1)
@@ -85,11 +86,3 @@ def _scan(ranks: Float) -> Float:
     deviation: Float = np.abs(sums - before * ranks[0].mean())
     scaled: Float = deviation / np.sqrt(np.maximum(variance, 1e-300))
     return scaled
-
-
-def _average_ranks(values: Float) -> Float:
-    """Return the rank of each value, from 1; equal values share their mean rank."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = counts.cumsum()
-    ranks: Float = (ends - (counts - 1) / 2)[inverse]
-    return ranks

@@ -7,7 +7,7 @@ the workers of a data set can analyse them.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -41,9 +41,18 @@ def map_windows(
     derived: functions of the tables of a trace.
     """
     items: list[Item] = trace.derive("run_windows")
-    shown = 0 if trace.workers is not None else len(items)  # workers show their own progress
-    with show_progress("analysing the run", shown) as advance:
-        return list(_map_items(trace, derived, function, items, advance))
+    # The sums of a sample show how much of each window is recorded, so each window has its own.
+    sums: Sums | None = trace.aggregate if trace.sampling_interval == 1 else None
+    if trace.workers is not None:
+        path, machine = str(trace.path.resolve()), trace.given_machine
+        apply = functools.partial(_apply_on_worker, path, machine, derived, function, sums)
+        return list(trace.workers.map(apply, items))
+    results = []
+    with show_progress("analysing the run", len(items)) as advance:
+        for item in items:
+            results.append(function(_open_window(trace, derived, sums, item)))
+            advance(1)
+    return results
 
 
 def open_windows(trace: Trace, derived: Derived) -> Iterator[Trace]:
@@ -53,28 +62,6 @@ def open_windows(trace: Trace, derived: Derived) -> Iterator[Trace]:
         return
     for begin_ns, end_ns in trace.derive("run_windows"):
         yield TraceWindow(trace, begin_ns, end_ns, derived)
-
-
-def _map_items(
-    trace: Trace,
-    derived: Derived,
-    function: Callable[[TraceWindow], Result],
-    items: Sequence[Item],
-    advance: Callable[[int], None],
-) -> Iterator[Result]:
-    """Yield the results of a function for windows."""
-    # The sums of a sample tell how much of each window is recorded, so each window has its own.
-    sums: Sums | None = trace.aggregate if trace.sampling_interval == 1 else None
-    results: Iterator[Result]
-    if trace.workers is not None:
-        path, machine = str(trace.path.resolve()), trace.given_machine
-        apply = functools.partial(_apply_on_worker, path, machine, derived, function, sums)
-        results = trace.workers.map(apply, items)
-    else:
-        results = (function(_open_window(trace, derived, sums, item)) for item in items)
-    for result in results:
-        advance(1)
-        yield result
 
 
 def _apply_on_worker(

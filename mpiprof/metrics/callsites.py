@@ -27,9 +27,9 @@ def make_callsites(trace: Trace) -> pd.DataFrame:
     sums = CallsiteSums(trace)
     table: dict[str, Any] = {"callsite": np.arange(len(sums.keys))}
     table["started"] = np.array([key.started for key in sums.keys], np.bool_)
-    for column in columns.COLUMNS:
-        if column.recorded is not None:
-            table[column.name] = column.recorded(sums)
+    for column in columns.recorded():
+        assert column.recorded is not None
+        table[column.name] = column.recorded(sums)
     return pd.DataFrame(table)
 
 
@@ -37,9 +37,8 @@ def of_summary(trace: Trace) -> pd.DataFrame:
     """Return the table of call sites from the totals of all calls and the in-situ statistics."""
     sums = sum_summary(trace)
     table: dict[str, Any] = {"callsite": np.arange(len(sums.operations)), "started": False}
-    for column in columns.COLUMNS:
-        if column.recorded is not None:
-            table[column.name] = np.nan if column.summary is None else column.summary(sums)
+    for column in columns.recorded():
+        table[column.name] = np.nan if column.summary is None else column.summary(sums)
     return pd.DataFrame(table)
 
 

@@ -56,11 +56,11 @@ class MessageCallsiteSums:
     @cached_property
     def wait_ns(self) -> Array:
         """Wait of all ranks; NaN if it is unknown."""
-        return self._sum_waits(np.ones(len(self.waits), np.bool_))
+        return self._sum_waits(self.waits)
 
     def wait_in(self, state: str) -> Array:
         """Return the wait in one wait state; NaN if it is unknown."""
-        return self._sum_waits(self.waits["state"].to_numpy() == state)
+        return self._sum_waits(self.waits[self.waits["state"] == state])
 
     def total(self, name: str) -> Int:
         """Return the sum of a column of `sums`."""
@@ -77,26 +77,21 @@ class MessageCallsiteSums:
     @cached_property
     def awaited(self) -> pd.DataFrame:
         """Rank that is waited for most (NA without a wait), and its share of the wait."""
-        row = self._wait_row
-        pairs = self.waits.assign(row=row)[row >= 0].groupby(["row", "awaited"])["wait_ns"].sum()
+        pairs = self.waits.groupby([*KEYS, "awaited"], observed=True)["wait_ns"].sum()
         worst = pairs.reset_index().sort_values("wait_ns", ascending=False, kind="stable")
-        worst = worst.drop_duplicates("row").set_index("row").reindex(range(len(self.keys)))
+        worst = worst.drop_duplicates(KEYS).set_index(KEYS).reindex(self._index).reset_index()
         share = divide(worst["wait_ns"].to_numpy(np.float64), self.wait_ns)
         return pd.DataFrame({"rank": worst["awaited"].astype("Int64"), "share": share})
 
-    def _sum_waits(self, chosen: Array) -> Array:
+    @cached_property
+    def _index(self) -> pd.MultiIndex:
+        return pd.MultiIndex.from_frame(self.keys)
+
+    def _sum_waits(self, waits: pd.DataFrame) -> Array:
         if not are_waits_known(self.trace):
             return np.full(len(self.keys), np.nan)
-        chosen = chosen & (self._wait_row >= 0)
-        sums = np.zeros(len(self.keys), np.int64)
-        np.add.at(sums, self._wait_row[chosen], self.waits["wait_ns"].to_numpy(np.int64)[chosen])
-        return sums
-
-    @cached_property
-    def _wait_row(self) -> Int:
-        """Row in `keys` of each wait, -1 if there is none."""
-        keys, waits = (pd.MultiIndex.from_frame(of[KEYS]) for of in (self.keys, self.waits))
-        return np.asarray(keys.get_indexer(waits), np.int64)
+        sums = waits.groupby(KEYS, observed=True)["wait_ns"].sum()
+        return sums.reindex(self._index, fill_value=0).to_numpy(np.int64)
 
 
 def find_located_waits(trace: Trace) -> pd.DataFrame:

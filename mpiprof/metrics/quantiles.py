@@ -147,8 +147,7 @@ class Quantiles:
         if self.waiting:
             keys = np.concatenate([keys for keys, _ in self.parts])
             counts = np.concatenate([counts for _, counts in self.parts])
-            order = np.argsort(keys, kind="stable")
-            keys = keys[order]
-            first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
-            self.parts = [(keys[first], np.add.reduceat(counts[order], first))]
+            keys, number = np.unique(keys, return_inverse=True)
+            sums = np.bincount(number.reshape(-1), counts, len(keys)).astype(np.int64)
+            self.parts = [(keys, sums)]
         self.waiting = 0
