@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ INCONCLUSIVE = "at the MPI call: inconclusive"
 EXCESS_SHARE = 0.5  # more than this share of an excess is in a function, if it is the cause
 Function = tuple[str | None, str]  # file and name
 Frame = tuple[str | None, str, int]  # file, name and line; 0 if the line is unknown
+Sample = tuple[int, list[Frame], int, int]  # rank, stack, number of samples and their time
+ROOT: Function = (None, "all samples")
 LIBRARY_START = "__libc_start"  # functions of the C library that call main
 MISSING_MAIN: Frame = (None, "main", 0)
 
@@ -90,15 +93,15 @@ def make_stack_tree(
         for location, site in zip(locations, described, strict=True)
     }
     main_file = _find_main(stacks.values())
-    builder = _TreeBuilder(counted, _find_library_functions(trace, locations, described))
+    samples: list[Sample] = []
     for rank, entered, location, count, ns in rows:
         stack = stacks[location]
         if trace.tables.sites[location][0] in calls[entered]:
             stack = [(None, INCONCLUSIVE, 0)]
         elif stack[0] == MISSING_MAIN:
             stack = [(main_file, "main", 0), *stack[1:]]
-        builder.add(rank, stack, count, ns)
-    return builder.build()
+        samples.append((rank, stack, count, ns))
+    return _sum_stacks(samples, counted, _find_library_functions(trace, locations, described))
 
 
 def _find_library_functions(
@@ -180,53 +183,38 @@ def _name_function(frame: dict[str, Any]) -> tuple[str, int]:
     return (name, frame["line"]) if frame["line"] else (remove_offset(name), 0)
 
 
-class _TreeBuilder:
-    """Sums of the samples by function and callers; `groups` are sets of ranks."""
-
-    def __init__(self, groups: Sequence[set[int]], library_functions: set[Function]) -> None:
-        self.groups = groups
-        self.library_functions = library_functions
-        self.functions: list[Function] = [(None, "all samples")]
-        self.parents = [-1]
-        self.children: dict[tuple[int, Function], int] = {}
-        self.self_ns: list[Float] = [np.zeros(len(groups))]
-        self.samples: list[Int] = [np.zeros(len(groups), np.int64)]
-        self.line_ns: list[dict[int, int]] = [{}]
-
-    def add(self, rank: int, stack: Sequence[Frame], count: int, ns: int) -> None:
-        member = np.array([rank in group for group in self.groups])
+def _sum_stacks(
+    samples: Iterable[Sample], groups: Sequence[set[int]], library_functions: set[Function]
+) -> StackTree:
+    """Return the sums of samples by function and callers; groups: of ranks."""
+    nodes: dict[tuple[Function, ...], int] = {(): 0}  # by path of functions from the root
+    sums: dict[int, Float] = {0: np.zeros((3, len(groups)))}  # own time, total time and samples
+    line_ns: defaultdict[int, Counter[int]] = defaultdict(Counter)
+    for rank, stack, count, ns in samples:
+        member = np.array([rank in group for group in groups])
         if not member.any():
-            return
-        node = 0
-        self.samples[0] += member * count
+            continue
+        path: tuple[Function, ...] = ()
+        sums[0][1:] += np.outer((ns, count), member)
         for file, name, line in stack:
-            node = self._find_child(node, (file, name))
-            self.samples[node] += member * count
+            path = (*path, (file, name))
+            node = nodes.setdefault(path, len(nodes))
+            sums.setdefault(node, np.zeros((3, len(groups))))[1:] += np.outer((ns, count), member)
             if line:
-                self.line_ns[node][line] = self.line_ns[node].get(line, 0) + ns
-        self.self_ns[node] += member * ns
-
-    def _find_child(self, parent: int, function: Function) -> int:
-        node = self.children.setdefault((parent, function), len(self.parents))
-        if node == len(self.parents):
-            self.functions.append(function)
-            self.parents.append(parent)
-            self.self_ns.append(np.zeros(len(self.groups)))
-            self.samples.append(np.zeros(len(self.groups), np.int64))
-            self.line_ns.append({})
-        return node
-
-    def build(self) -> StackTree:
-        ranks = np.array([len(group) for group in self.groups], np.int64)
-        self_ns = np.array(self.self_ns) / np.maximum(ranks, 1)
-        total_ns = self_ns.copy()
-        for node in range(len(self.parents) - 1, 0, -1):
-            total_ns[self.parents[node]] += total_ns[node]
-        lines = [max(ns, key=ns.__getitem__, default=0) for ns in self.line_ns]
-        parents = np.array(self.parents, np.int64)
-        samples = np.array(self.samples, np.int64)
-        in_library = np.array([function in self.library_functions for function in self.functions])
-        times = (self_ns, total_ns, samples)
-        return StackTree(
-            self.functions, np.array(lines, np.int64), parents, *times, ranks, in_library
-        )
+                line_ns[node][line] += ns
+        sums[nodes[path]][0] += member * ns
+    own_ns, total_ns, counts = np.stack(list(sums.values()), axis=1)
+    functions = [path[-1] if path else ROOT for path in nodes]
+    lines = [max(line_ns[node], key=line_ns[node].__getitem__, default=0) for node in sums]
+    parents = [nodes[path[:-1]] if path else -1 for path in nodes]
+    ranks = np.array([len(group) for group in groups], np.int64)
+    return StackTree(
+        functions,
+        np.array(lines, np.int64),
+        np.array(parents, np.int64),
+        own_ns / np.maximum(ranks, 1),
+        total_ns / np.maximum(ranks, 1),
+        counts.astype(np.int64),
+        ranks,
+        np.array([function in library_functions for function in functions]),
+    )
