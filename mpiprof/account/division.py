@@ -114,7 +114,8 @@ def _sum_ledgers(trace: Trace, sums: dict[str, pd.DataFrame]) -> dict[str, Float
     }
     times["work_ns"] = _sum_by_rank(trace, work, "total_ns")
     # Ledgers end when MPI_Finalize begins.
-    finalize_ns = _find_finalize_time(trace)
+    totals = trace.rank_totals
+    finalize_ns = _sum_by_rank(trace, totals[totals["operation"] == "finalize"], "elapsed_ns")
     times["collective_ns"] = times["collective_ns"] + finalize_ns
     first_threads = lives.drop_duplicates("rank")
     life_ns = _sum_by_rank(trace, first_threads, "life_ns") + finalize_ns
@@ -152,11 +153,6 @@ def _classify_shapes(trace: Trace) -> Array:
     columns |= dict.fromkeys(LOCAL_OPERATIONS, "local_ns")
     operations = [shape.operation for shape in trace.tables.shapes]
     return np.array([columns.get(name, "collective_ns") for name in operations], object)
-
-
-def _find_finalize_time(trace: Trace) -> Float:
-    totals = trace.rank_totals
-    return _sum_by_rank(trace, totals[totals["operation"] == "finalize"], "elapsed_ns")
 
 
 def _find_collective_waits(trace: Trace) -> Float:

@@ -68,7 +68,9 @@ class Replay:
     def _columns(self) -> tuple[Array, Int, Float]:
         """Rank, dependence and gap of each event, as the C code requires."""
         events = self.dependences
-        return events.rank.astype(np.int32), events.dependence, events.gap_ns.astype(np.float64)
+        values = (events.rank, np.int32), (events.dependence, np.int64), (events.gap_ns, float)
+        rank, dependence, gap_ns = (np.ascontiguousarray(*of) for of in values)
+        return rank, dependence, gap_ns
 
     def _advance_leads(self, next_: Int, removed_ns: Float) -> Float:
         """Return the lead of each rank after all events.
@@ -80,8 +82,9 @@ class Replay:
             by_rank = np.bincount(next_, removed_ns, events).astype(np.float64)
             leads = advance_servers(self.services, by_rank)
         if leads is None:
-            removed = np.bincount(self._order[next_], removed_ns, events)
-            leads = advance_leads(*self._columns, removed, self.dependences.count, self.ranks)
+            removed = np.bincount(self._order[next_], removed_ns, events).astype(np.float64)
+            ends, leads = np.full(self.dependences.count, np.inf), np.zeros(self.ranks)
+            call_library("replay_advance", events, *self._columns, removed, ends, leads)
         return leads
 
     def find_ends(self, intervals: Intervals) -> Int:
@@ -103,23 +106,6 @@ class Replay:
         leads = self.compute_leads(rank, time_ns, removed_ns)
         end = np.array([trace.spans.get(rank, (0, 0))[1] for rank in range(self.ranks)])
         return float(end.max() - (end - leads).max()), float(leads.sum())
-
-
-def advance_leads(
-    rank: Array, dependence: Array, gap: Array, removed: Array, dependences: int, ranks: int
-) -> Float:
-    """Return the lead of each rank after all events.
-
-    One value per event, in order of time: rank, dependence, gap and removed, as replay.c describes.
-    dependences: their number.
-    """
-    if len(rank) and not 0 <= rank.min() <= rank.max() < ranks:
-        raise ValueError(f"events of ranks that are not below {ranks}")
-    ends, leads = np.full(dependences, np.inf), np.zeros(ranks)
-    typed = zip((rank, dependence, gap, removed), (np.int32, np.int64, float, float), strict=True)
-    columns = [np.ascontiguousarray(values, dtype) for values, dtype in typed]
-    call_library("replay_advance", len(rank), *columns, ends, leads)
-    return leads
 
 
 def make_replay(trace: Trace) -> Replay:

@@ -266,6 +266,7 @@ def _instance_frame(
     batches, parts = [batch for batch, _ in matched], [rows for _, rows in matched]
     communicators = [batch.communicator for batch in batches]
     lengths = [len(batch) for batch in batches]
+    choices = [np.zeros(len(b), np.uint8) if b.choice is None else b.choice for b in batches]
 
     def of(name: str) -> Array:
         return np.concatenate([getattr(rows, name) for rows in parts])
@@ -293,13 +294,9 @@ def _instance_frame(
             name: np.concatenate([instance(rows) for rows in parts])
             for name, instance in of_instances().items()
         },
-        "choice": _categorical(list(CHOICES), np.concatenate([_choice_column(b) for b in batches])),
+        "choice": _categorical(list(CHOICES), np.concatenate(choices)),
     }
     return pd.DataFrame(table)
-
-
-def _choice_column(batch: Batch) -> Array:
-    return np.zeros(len(batch), np.uint8) if batch.choice is None else batch.choice
 
 
 def _categorical(labels: list[str], index: Array) -> Any:
