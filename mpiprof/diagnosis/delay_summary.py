@@ -71,13 +71,12 @@ def summarise_waits(waits: ChosenWaits) -> WindowSummary:
     of = delays.waits
     length = of.end_ns - of.begin_ns
     in_meeting = delays.communicator[of.group] >= 0
-    callsites = CallsiteWaits(waits)
     sums = DelaySummary(
         float(waits.costs.interval_ns.sum()),
         float(waits.costs.rest_ns.sum()),
         dict(zip(sites, cost, strict=True)),
         dict(zip(sites, counts, strict=True)),
-        dict(zip(callsites.callsites, callsites.wait_ns.tolist(), strict=True)),
+        CallsiteWaits(waits).at_ns,
         np.bincount(of.rank, np.where(in_meeting, length, 0), ranks).astype(np.float64),
         np.bincount(of.rank, length, ranks).astype(np.float64),
         len(delays.meetings_of_all),

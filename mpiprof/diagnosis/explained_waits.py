@@ -66,7 +66,7 @@ def choose_window_waits(window: Trace, numbers: Mapping[CallsiteKey, int]) -> Ch
 class CallsiteWaits:
     """Waiting of some waits of a run or of a window, by call site.
 
-    callsites: numbers in the run of collectives, or (operation, site_id) of messages. wait_ns:
+    callsites: numbers in the run of collectives, or (operation, site_id) of messages. at_ns:
     waiting at each of them.
     """
 
@@ -78,8 +78,13 @@ class CallsiteWaits:
         ]
         of = delays.waits
         self._wait_length = (of.end_ns - of.begin_ns) * waits.weight[of.group]
-        callsite = self._group_callsite[of.group]
-        self.wait_ns = np.bincount(callsite, self._wait_length, len(keys)).astype(np.float64)
+        self.at_ns = self._sum_waits(np.ones(len(of.rank), np.bool_))
+
+    def _sum_waits(self, chosen: Bool) -> dict[Callsite, float]:
+        """Return the sum of some waits at each call site."""
+        callsite = self._group_callsite[self.waits.delays.waits.group[chosen]]
+        sums = np.bincount(callsite, self._wait_length[chosen], len(self.callsites))
+        return dict(zip(self.callsites, sums.astype(np.float64).tolist(), strict=True))
 
     def sum_caused(self, callsites: Sequence[Callsite], intervals: Sequence[Bool]) -> Float:
         """Return the waiting at call sites (columns) that sets of intervals (rows) cause."""
@@ -93,12 +98,8 @@ class CallsiteWaits:
 
     def sum_by_ranks(self, callsites: Sequence[Callsite], ranks: Sequence[int]) -> Float:
         """Return the waiting of some ranks at call sites."""
-        waits = self.waits.delays.waits
-        mine = np.isin(waits.rank, ranks)
-        callsite = self._group_callsite[waits.group[mine]]
-        total = np.bincount(callsite, self._wait_length[mine], len(self.callsites))
-        by_callsite = dict(zip(self.callsites, total.tolist(), strict=True))
-        return np.array([by_callsite.get(callsite, 0.0) for callsite in callsites], np.float64)
+        at_ns = self._sum_waits(np.isin(self.waits.delays.waits.rank, ranks))
+        return np.array([at_ns.get(callsite, 0.0) for callsite in callsites], np.float64)
 
 
 def count_most_calls(trace: Trace, callsites: Sequence[Callsite]) -> int:

@@ -225,7 +225,6 @@ def _find_waits_at(trace: Trace, removal: Removal) -> tuple[WaitSite, ...]:
     chosen = np.zeros(len(intervals.rank), np.bool_)
     chosen[order[row[row >= 0]]] = True
     found = CallsiteWaits(waits)
-    at_ns = dict(zip(found.callsites, found.wait_ns.tolist(), strict=True))
-    callsites = choose_callsites(at_ns)
+    callsites = choose_callsites(found.at_ns)
     caused_ns = found.sum_caused(callsites, [chosen])[0]
-    return list_sites(callsites, caused_ns, at_ns)
+    return list_sites(callsites, caused_ns, found.at_ns)

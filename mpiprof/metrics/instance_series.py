@@ -126,10 +126,6 @@ def find_worst_instance(instances: pd.DataFrame) -> int:
     Instances with equal or unknown waiting are ordered by their worst-case imbalance.
     instances: a series, or rows of `Trace.instances` of one call site; at least one.
     """
-    order = np.lexsort(
-        [
-            -np.arange(len(instances)),
-            *(instances[of].fillna(-1).to_numpy() for of in ("worst_imbalance_ns", "wait_ns")),
-        ]
-    )
-    return int(order[-1])
+    table = instances[["wait_ns", "worst_imbalance_ns"]].fillna(-1).reset_index(drop=True)
+    order = table.sort_values(["wait_ns", "worst_imbalance_ns"], ascending=False, kind="stable")
+    return int(order.index[0])
