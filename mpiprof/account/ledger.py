@@ -8,7 +8,7 @@ outside MPI, in one call, or in a loop of calls in vain (a poll):
         +-----------+--------+-----------+-------------+------------+-----------+
     begin_ns     end_ns = begin_ns of the next segment
 
-The sum of the segments is the life of the thread exactly. Source: core/python_api/ledger.c.
+The sum of the segments is the life of the thread exactly.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.interface.analysis_library import call_library
 from mpiprof.trace.messages import read_intact
 from mpiprof.trace.rank_arrays import get_column
 from mpiprof.trace.trace import Trace
@@ -148,10 +147,18 @@ def _fill_gaps(calls: Array, begin_ns: int, end_ns: int) -> Array:
     A Wait that completes several collectives has a record for each. A call that a callback makes
     within another call belongs to the outer one.
     """
-    are_ordered, count = np.zeros((2, 1), np.int64)
-    call_library("ledger_clip", len(calls), calls, begin_ns, end_ns, are_ordered)
-    if not are_ordered[0]:
-        calls = calls[np.lexsort((-calls["end_ns"], calls["begin_ns"]))]
-    segments = np.empty(2 * len(calls) + 1, SEGMENT)
-    call_library("ledger_fill", len(calls), calls, begin_ns, end_ns, segments, count)
-    return segments[: count[0]]
+    ends_ns = np.where(calls["end_ns"] == 0, end_ns, calls["end_ns"]).clip(begin_ns, end_ns)
+    begins_ns = calls["begin_ns"].clip(begin_ns, end_ns)
+    order = np.lexsort((-ends_ns, begins_ns))  # of calls that begin together, the longest first
+    order = order[(ends_ns > begins_ns)[order]]
+    begins_ns, ends_ns = begins_ns[order], ends_ns[order]
+    reached_ns = np.maximum.accumulate(np.append(begin_ns, ends_ns))[:-1]
+    outer = np.flatnonzero(ends_ns > reached_ns)
+    segments = np.zeros(2 * len(outer) + 1, SEGMENT)
+    segments["shape"] = OUTSIDE
+    segments[1::2] = calls[order[outer]]
+    segments["begin_ns"][1::2] = np.maximum(begins_ns, reached_ns)[outer]
+    segments["end_ns"][1::2] = ends_ns[outer]
+    segments["begin_ns"][::2] = np.append(begin_ns, ends_ns[outer])
+    segments["end_ns"][::2] = np.append(begins_ns[outer], end_ns)
+    return segments[segments["end_ns"] > segments["begin_ns"]]
