@@ -1,7 +1,8 @@
 """Messages of recorded calls as rows in memory, from which tables and waits are computed.
 
 A row has 40 bytes (core/python_api/messages.h). The facts of the call that posted a message are
-those of its shape.
+those of its shape. The rows in which both ranks of a message see it are joined in C
+(core/python_api/message_match.c).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.interface.analysis_library import Struct
+from mpiprof.interface.analysis_library import Struct, call_library
 from mpiprof.trace.message_decoder import MESSAGE
 from mpiprof.trace.messages import (
     ANY_SOURCE,
@@ -23,6 +24,7 @@ from mpiprof.trace.messages import (
     UNKNOWN_PEER,
     UNSURE,
 )
+from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Int
 
 # The fields of the struct in core/python_api/messages.h.
@@ -116,3 +118,32 @@ def pack_messages(table: pd.DataFrame, calls: pd.DataFrame) -> MessageRows:
     communicators, peers, sites = np.unravel_index(codes, sizes)
     rank, enter_ns, exit_ns = (calls[name].to_numpy() for name in ("rank", "enter_ns", "exit_ns"))
     return MessageRows(rows, communicators - 1, peers - 1, sites - 1, rank, enter_ns, exit_ns)
+
+
+def find_local(trace: Trace) -> Bool:
+    """Return whether the numbers of messages of each communicator identify nothing.
+
+    Those of unknown communicators are local to a rank. The last element is for no communicator.
+    """
+    return np.array([c.is_local for c in trace.tables.communicators] + [True], np.bool_)
+
+
+def find_partners(messages: Struct, is_local: Bool) -> None:
+    """Set the partner of each message: the last row in which its other rank sees it, or -1.
+
+    The receiver of a message does not know its bytes if the program ignores the status. Then these
+    become those of the partner. messages: of TABLE. is_local: of each communicator,
+    whether the numbers of its messages identify nothing.
+    """
+    ranks, count = int(messages.fields[1]), int(messages.fields[0])
+    first, rows = np.zeros((2, ranks + 1), np.int64), np.empty(count, np.int32)
+    next_ = np.zeros((2, ranks), np.int64)
+    call_library("message_match_group", messages, is_local, first, next_, rows)
+    of_sent, of_received = np.diff(first)
+    table = np.empty((1 << (2 * int(of_sent.max(initial=0))).bit_length(), 2), np.int64)
+    for rank in np.flatnonzero((of_sent > 0) & (of_received > 0)).tolist():
+        sent, received = (rows[of[rank] : of[rank + 1]] for of in first)
+        size = 1 << (2 * len(sent)).bit_length()
+        sides = sent, len(sent), received, len(received)
+        call_library("message_match_rank", messages, *sides, table, size)
+    call_library("message_match_sizes", messages)

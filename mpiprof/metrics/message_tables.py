@@ -9,8 +9,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from mpiprof.metrics.message_partners import find_local, find_partners
-from mpiprof.metrics.message_rows import COLUMNS, MessageRows, pack_messages
+from mpiprof.metrics.message_rows import (
+    COLUMNS,
+    MessageRows,
+    find_local,
+    find_partners,
+    pack_messages,
+)
 from mpiprof.metrics.tables import label_sites
 from mpiprof.operations import MESSAGE_OPERATIONS
 from mpiprof.trace.intervals import Intervals

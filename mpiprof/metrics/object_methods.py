@@ -2,16 +2,24 @@
 
 `comm.bcast(obj)` broadcasts the size of the pickled object, and then its bytes. If both calls were
 one call site, every second instance would be different. So both are sites of their own, with the
-name of the method. Reductions of objects send messages (metrics/object_reductions.py).
+name of the method.
+
+mpi4py reduces objects itself, because only Python can add them. It duplicates the program's
+communicator in the first reduction and sends messages on the duplicate. `allreduce` then broadcasts
+the result on it, with the calls of `bcast`. On an inter-communicator, each group reduces on a
+communicator of its own. `scan` and `exscan` make the same calls.
+
+A reduction sends no messages on a communicator of one rank. There, and in a trace without messages,
+a broadcast on a duplicate may belong to `bcast` or to `allreduce`, so it has no name.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mpiprof.metrics.object_reductions import ObjectReductions
-from mpiprof.trace.metadata import Shape
+from mpiprof.trace.metadata import Communicator, Shape
 
 if TYPE_CHECKING:
     from mpiprof.trace.trace import Trace
@@ -26,6 +34,7 @@ DATA_CALLS = {
     "neighbor_alltoall": "neighbor_alltoallv",
     "scatter": "scatterv",
 }
+MESSAGES = ("send", "recv", "sendrecv")  # of reductions
 SIZE_TYPE, DATA_TYPE = "MPI_COUNT", "MPI_BYTE"  # mpi4py 4
 
 Call = tuple[int, int, str, str]  # site, communicator, operation and datatype
@@ -83,3 +92,90 @@ def _name_parts(trace: Trace, calls: set[Call]) -> dict[Call, str]:
         if method:
             part_of[call] = f"messages of comm.{method}"
     return part_of
+
+
+class ObjectReductions:
+    """Reductions of objects in a trace.
+
+    _program_comm: identity of the program's communicator, by mpi4py's communicator for it.
+    _with_messages: sites, and program's communicators, of reductions with messages.
+    _with_broadcast: those of allreduce.
+    """
+
+    def __init__(
+        self, trace: Trace, calls: set[tuple[int, int, str, str]], pairs: set[tuple[int, int, str]]
+    ) -> None:
+        """Find the reductions.
+
+        calls: site, communicator, operation and datatype of calls from Python. pairs: site,
+        communicator and operation of calls that pass the size of an object and then its bytes.
+        """
+        self._communicators = trace.tables.communicators
+        self._by_identity = {comm.identity: comm for comm in self._communicators}
+        messages = {(site, comm) for site, comm, name, _ in calls if name in MESSAGES}
+        broadcasts = {(site, comm) for site, comm, name in pairs if name == "bcast"}
+        self._has_messages = bool(messages)
+        creations = {
+            (site, self._communicators[comm].identity, name) for site, comm, name, _ in calls
+        }
+        self._program_comm = dict(self._find_private(messages, broadcasts, creations))
+        self._with_messages = self._find_reductions(messages)
+        self._with_broadcast = self._find_reductions(broadcasts)
+
+    def _find_private(
+        self,
+        messages: set[tuple[int, int]],
+        broadcasts: set[tuple[int, int]],
+        creations: set[tuple[int, str, str]],
+    ) -> Iterator[tuple[int, str]]:
+        """Yield mpi4py's communicators, with the program's communicators that they stand for."""
+        sites = {site for site, _, _ in creations}
+        for comm in self._communicators:
+            program_comm = self._find_program_comm(comm)
+            if program_comm is None or comm.parent is None:
+                continue
+            is_merged = comm.origin == "create"
+            for site in sites:
+                is_created = (site, program_comm, "comm_dup") in creations
+                if is_merged:
+                    is_created &= (site, comm.parent, "comm_create") in creations
+                used = (site, comm.index) in messages
+                # Only these calls are recorded if MPI_Pcontrol paused the creation.
+                is_allreduce = used and (site, comm.index) in broadcasts
+                if is_allreduce or (is_created and (used or is_merged)):
+                    yield comm.index, program_comm
+                    break
+
+    def _find_program_comm(self, comm: Communicator) -> str | None:
+        """Return the communicator for which mpi4py may have made another one, or None."""
+        if comm.origin == "dup":
+            return comm.parent
+        merged = self._by_identity.get(comm.parent or "")
+        if comm.origin == "create" and merged is not None and merged.origin == "intercomm_merge":
+            return merged.parent
+        return None
+
+    def _find_reductions(self, calls: set[tuple[int, int]]) -> set[tuple[int, str]]:
+        """Return the sites and program's communicators of calls on mpi4py's communicators."""
+        program_comm = self._program_comm
+        return {(site, program_comm[comm]) for site, comm in calls if comm in program_comm}
+
+    def name_pair(self, site: int, comm: int, operation: str) -> str:
+        """Return the method that passes the size of an object and its bytes; "" if unknown."""
+        reduction = site, self._program_comm.get(comm, "")
+        if operation != "bcast":
+            return operation
+        if reduction in self._with_messages:
+            return "allreduce"
+        communicator = self._communicators[comm]
+        is_visible = self._has_messages and not communicator.has_one_member
+        return operation if is_visible or self._find_program_comm(communicator) is None else ""
+
+    def name_message(self, site: int, comm: int, operation: str) -> str:
+        """Return the reduction that makes a call on messages, or ""."""
+        if operation not in MESSAGES or comm not in self._program_comm:
+            return ""
+        if operation == "sendrecv" and not self._communicators[comm].is_inter:
+            return "scan or exscan"
+        reduction = site, self._program_comm[comm]
+        return "allreduce" if reduction in self._with_broadcast else "reduce"
