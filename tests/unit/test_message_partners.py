@@ -6,8 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mpiprof.metrics.message_rows import find_partners
-from mpiprof.metrics.message_rows import COLUMNS, IDENTITY, MessageRows, pack_messages
+from mpiprof.metrics.message_rows import (
+    COLUMNS,
+    IDENTITY,
+    MessageRows,
+    find_partners,
+    pack_messages,
+)
 from mpiprof.trace.message_decoder import MESSAGE
 from mpiprof.trace.messages import COMPLETE, DOUBTFUL, RECEIVED_FLAG, UNKNOWN_PEER, UNSURE
 from mpiprof.trace.types import Array, Bool
