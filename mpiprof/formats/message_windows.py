@@ -15,8 +15,7 @@ import pandas as pd
 
 from mpiprof.formats.message_arrows import make_arrows
 from mpiprof.interface.format_units import format_count
-from mpiprof.metrics.message_rows import find_local, find_partners
-from mpiprof.metrics.message_rows import COLUMNS, MessageRows
+from mpiprof.metrics.message_rows import COLUMNS, MessageRows, find_local, find_partners
 from mpiprof.trace import Trace
 from mpiprof.trace.messages import COMPLETE
 from mpiprof.trace.time_window import TraceWindow
