@@ -20,8 +20,8 @@ enum {
 /* The columns, and the rank that is decoded. The fields have the order of message_decoder.Decoder. */
 struct decoder {
     int64_t rank, shape_count, low_ns, high_ns; /* possible times, on the node's clock */
-    int64_t from_ns, until_ns; /* intervals that begin at other times are not needed */
-    int64_t origin_ns, offset_ns;               /* of the clock, as in trace/clock.py */
+    int64_t from_ns, until_ns;    /* intervals that begin at other times are not needed */
+    int64_t origin_ns, offset_ns; /* of the clock, as in trace/clock.py */
     double drift;
     const int32_t *shapes; /* joint number of each of the rank's shapes, or UNKNOWN */
     /* Numbers of rows so far. owned_parts: those with a call, which follows its parts. */
@@ -218,7 +218,8 @@ static void add_interval(struct decoder *d, const struct record *r,
     const int64_t row = d->intervals, begin_ns = to_global(d, r->enter_ns);
 
     if (begin_ns < d->from_ns || begin_ns >= d->until_ns || row >= d->room.intervals ||
-        (has_counters && d->counters >= d->room.counters) || (has_pressure && d->pressures >= d->room.pressures))
+        (has_counters && d->counters >= d->room.counters) ||
+        (has_pressure && d->pressures >= d->room.pressures))
         return;
     if (r->enter_ns < d->low_ns || r->enter_ns > r->exit_ns || r->exit_ns > d->high_ns ||
         (after < 0 && r->shape != NO_SHAPE) || (ahead < 0 && r->sequence != NO_SHAPE) ||
