@@ -45,7 +45,7 @@ from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Float, Int
 
 MIN_WORK_SHARE = 0.03  # of the largest work of a rank, from which a rank takes part in the work
-MIN_OTHER_SHARE = 0.05  # of the work of one rank, from which any other rank takes part in it
+MIN_OTHER_SHARE = 0.04  # of the work of one rank, from which any other rank takes part in it
 MAX_MEMBER_SHARE = 0.5  # of the ranks that take part
 MIN_MEDIAN_SHARE = 0.7  # of the largest work of a member, that the lower median of the members has
 MIN_MORE_WORK = 1.05  # of several members in the run, over that of the other ranks
