@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -72,7 +73,8 @@ def count_growth(trace: Trace) -> int:
     """Return the number of records in the open windows of unfinished ranks."""
     # A write into a mapped window changes the file's time only half a minute later.
     count = 0
-    for (rank, _), chunks in trace.logs.threads.items():
+    threads = itertools.chain(trace.logs.threads.items(), trace.logs.messages.items())
+    for (rank, _), chunks in threads:
         last = chunks[-1]
         if rank not in trace.tables.ends and last.live:
             records = last.read()

@@ -100,8 +100,7 @@ class Chunk:
 
     def was_reused(self) -> bool:
         """Return whether a live window was reused for the next chunk since its header was read."""
-        is_copy = self.log.file is not self.log.source
-        if not self.live or is_copy:
+        if not self.live or self.log.layout.ring_bytes:
             return False
         return self.log.read_header(self.index).get("serial") != self.serial
 

@@ -67,14 +67,64 @@ class MemoryFile:
         return True
 
 
+DiskFile: TypeAlias = PlainFile | PackedFile
+
+
+class GrowingFile:
+    """A file of a running process, without the records that it adds after their chunk is read.
+
+    So all passes over the file find the same records. windows: the chunks to which it adds records.
+    """
+
+    def __init__(self, file: DiskFile, chunk_bytes: int, windows: set[int]) -> None:
+        self.file, self.name, self.chunk_bytes = file, file.name, chunk_bytes
+        self.filled: dict[int, int | None] = dict.fromkeys(windows)  # bytes, None before a read
+
+    @contextmanager
+    def open(self) -> Iterator[_GrowingContent]:
+        """Open the file and yield its bytes."""
+        with self.file.open() as content:
+            yield _GrowingContent(self, content)
+
+    def is_intact(self, offset: int, size: int) -> bool:
+        """Return whether the checksums of the file match, if it has some."""
+        return self.file.is_intact(offset, size)
+
+
+class _GrowingContent:
+    """The bytes of an open file up to those that its windows had when they were first read."""
+
+    def __init__(self, file: GrowingFile, content: _PlainContent | PackedFile) -> None:
+        self.file, self.content, self.size = file, content, content.size
+
+    def read(self, view: Any, offset: int) -> int:
+        """Fill a view from an offset in a chunk on, and return the number of bytes read."""
+        chunk, begin = divmod(offset, self.file.chunk_bytes)
+        if chunk not in self.file.filled:
+            return self.content.read(view, offset)
+        filled = self._find_filled(chunk)  # before the read, which may see more
+        count = self.content.read(view, offset)
+        shown = min(max(filled - begin, 0), count)
+        view[shown:count] = bytes(count - shown)
+        return count
+
+    def _find_filled(self, chunk: int) -> int:
+        filled = self.file.filled[chunk]
+        if filled is None:
+            size = self.file.chunk_bytes
+            filled = len(read_bytes(self.content, chunk * size, size).rstrip(b"\0"))
+            self.file.filled[chunk] = filled
+        return filled
+
+
 # Files raise OSError if they are unreadable. Their content has a size and `read`.
-File: TypeAlias = PlainFile | MemoryFile | PackedFile
-Content: TypeAlias = _PlainContent | MemoryFile | PackedFile
+File: TypeAlias = DiskFile | MemoryFile | GrowingFile
+Content: TypeAlias = _PlainContent | MemoryFile | PackedFile | _GrowingContent
 
 
-def list_files(folder: Path, ending: str) -> list[File]:
+def list_files(folder: Path, ending: str) -> list[DiskFile]:
     """Return the files of a folder with a suffix, by name; TraceError if the pack is damaged."""
-    files: dict[str, File] = {path.name: PlainFile(path) for path in folder.glob(f"*{ending}")}
+    files: dict[str, DiskFile] = {path.name: PlainFile(path) for path in folder.glob(f"*{ending}")}
     packed = folder / FILE_NAME
     if os.path.lexists(packed):
         # The pack hides its files, which a killed packing process has not removed.

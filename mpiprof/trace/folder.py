@@ -14,14 +14,14 @@ from typing import Any
 from mpiprof.errors import NoTraceError, TraceError
 from mpiprof.interface.format_units import format_ranks
 from mpiprof.trace.chunks import Chunk, count_capacity, open_logs
-from mpiprof.trace.files import File, list_files
+from mpiprof.trace.files import DiskFile, list_files
 from mpiprof.trace.malloc_tuning import pause_garbage_collection
 from mpiprof.trace.run_metadata import FILE, RANK_LIMIT, read_metadata
 from mpiprof.trace.tables import read_tables
 from mpiprof.trace.types import Problems
 
 
-def find_files(path: Path) -> tuple[list[File], list[File]]:
+def find_files(path: Path) -> tuple[list[DiskFile], list[DiskFile]]:
     """Return the logs and tables in a trace folder; raises TraceError if there are none."""
     if not path.exists():
         raise NoTraceError(f"{path}: no such trace folder; pass the folder that `run` printed")

@@ -14,7 +14,7 @@ import numpy as np
 
 from mpiprof.errors import TraceError
 from mpiprof.trace.checksum import compute_checksum
-from mpiprof.trace.files import Content, File, MemoryFile, read_bytes
+from mpiprof.trace.files import Content, DiskFile, File, GrowingFile, MemoryFile, read_bytes
 from mpiprof.trace.layout import MAX_HEAD_BYTES, SIGNAL, parse_layout
 from mpiprof.trace.message_unpack import PackedRecords
 from mpiprof.trace.pack import MAX_CHUNKS
@@ -32,11 +32,12 @@ class LogFile:
     """One open log: its layout, and its chunk headers (structured array, chunk 0 first).
 
     live: whether its processes may be writing. A ring is then copied at once, before it is
-    overwritten.
+    overwritten. Of other logs, later records of the open windows are hidden.
     """
 
-    def __init__(self, file: File, problems: Problems, live: bool = False) -> None:
-        self.file, self.source, self.name = file, file, file.name  # source: present state
+    def __init__(self, file: DiskFile, problems: Problems, live: bool = False) -> None:
+        self.file: File = file
+        self.source, self.name = file, file.name  # source: present state
         try:
             with file.open() as content:
                 head = read_bytes(content, 0, MAX_HEAD_BYTES)
@@ -49,6 +50,9 @@ class LogFile:
                 self.headers = self._read_headers(content)
                 if live and self.layout.ring_bytes:
                     self._copy_ring(content)
+                elif live:
+                    windows = set(np.flatnonzero(self.headers["window"]).tolist())
+                    self.file = GrowingFile(file, self.layout.chunk_bytes, windows)
         except OSError as error:
             raise TraceError(f"{self.name}: cannot be read: {error.strerror}") from None
         self.damaged = False  # set while chunks are read
