@@ -6,7 +6,8 @@
 Counters show how long a rank waits for a processor between two calls. Ranks of a node with at least
 MIN_QUEUE_SHARE of such time between their calls share processors if they may run on fewer of them
 than there are ranks. Otherwise they wait for other programs. That is a cause if MIN_WAITING_SHARE
-of the ranks of the node wait, because a rank that waits alone is found as a habit of this rank.
+of the ranks of the node wait, because a rank that waits alone is found as a habit of this rank. A
+rank that the quota of its control group stops waits for no other program.
 
 The run is replayed without the time in these queues. If ranks share processors, it also lacks the
 time of their calls beyond the usual one, because a rank whose message has come waits for its turn,
@@ -46,6 +47,7 @@ from mpiprof.trace.types import Array, Bool, Float
 
 MIN_QUEUE_SHARE = 0.05  # of the time between calls of a rank that waits
 MIN_WAITING_SHARE = 0.5  # of the ranks of a node, and at least two, that wait for other programs
+MIN_THROTTLED_SHARE = 0.5  # of the time in queues, of a rank that waits for its quota
 MIN_SAVED_SHARE = 0.01  # of the run time
 MAX_QUEUE_RATIO = 1.0  # of the time in queues over that on a processor, without shared processors
 MAX_SHARED_RATIO = 0.25  # the same of ranks that share processors
@@ -130,12 +132,14 @@ class Oversubscription(Cause):
 class Queues:
     """Time between the calls of each rank in a run or a window of it, as far as it has counters.
 
+    throttled_ns: time in which the quota of its control group stopped it, which may be in queues.
     used: processors on which each rank was seen. place_ns: time in queues by place and rank.
     """
 
     queue_ns: Float
     processor_ns: Float
     length_ns: Float
+    throttled_ns: Float
     used: dict[int, frozenset[int]]
     place_ns: dict[Pair, Float]
 
@@ -168,9 +172,9 @@ def sum_queues(trace: Trace) -> Queues:
     places = {
         (int(before), int(after)): add(queue_ns, rows) for (before, after), rows in by_place.items()
     }
-    return Queues(
-        add(queue_ns), add(table["processor_ns"].to_numpy()), add(length_ns), used, places
-    )
+    throttled_ns = table["throttled_ns"].clip(lower=0).to_numpy(np.float64)
+    columns = queue_ns, table["processor_ns"].to_numpy(), length_ns, throttled_ns
+    return Queues(*map(add, columns), used, places)
 
 
 def _read_counted(trace: Trace) -> pd.DataFrame:
@@ -179,14 +183,14 @@ def _read_counted(trace: Trace) -> pd.DataFrame:
 
 
 def _join_queues(windows: Sequence[Queues]) -> Queues:
-    columns = [(of.queue_ns, of.processor_ns, of.length_ns) for of in windows]
-    queue_ns, processor_ns, length_ns = np.sum(columns, 0)
+    columns = [(of.queue_ns, of.processor_ns, of.length_ns, of.throttled_ns) for of in windows]
+    queue_ns, processor_ns, length_ns, throttled_ns = np.sum(columns, 0)
     used: dict[int, frozenset[int]] = {}
     for window in windows:
         for rank, processors in window.used.items():
             used[rank] = used.get(rank, frozenset()) | processors
     places = add_up([window.place_ns for window in windows])
-    return Queues(queue_ns, processor_ns, length_ns, used, places)
+    return Queues(queue_ns, processor_ns, length_ns, throttled_ns, used, places)
 
 
 def choose_crowds(trace: Trace, windows: Sequence[Queues]) -> list[Oversubscription]:
@@ -213,6 +217,9 @@ def _list_crowds(trace: Trace, queues: Queues, is_waiting: Bool) -> Iterator[Cro
         for members, processors in list_crowds(allowed, queues.used, waiting):
             yield Crowd(members, tuple(sorted(processors)))
             waiting -= set(members)
+        # A rank with a quota waits for its quota, not for other programs.
+        is_throttled = queues.throttled_ns >= MIN_THROTTLED_SHARE * queues.queue_ns
+        waiting = {rank for rank in waiting if not is_throttled[rank]}
         if len(waiting) >= max(MIN_WAITING_SHARE * len(ranks), 2):
             yield Crowd(tuple(sorted(waiting)), ())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from support.random_work import MS, Noise
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.causes.oversubscription import Oversubscription
+from mpiprof.causes.oversubscription import Oversubscription, choose_crowds, sum_queues
 from mpiprof.causes.processor_sets import Overload, find_overload, list_crowds
 from mpiprof.metrics import analysis_memory, run_windows
 from mpiprof.testing.program import Program
@@ -194,3 +195,16 @@ def test_the_report_names_processors_and_what_exceeds_them(
     data = json.loads(run_verb("report", folder, "--json")[1])["processors"]
     assert data[1]["processors"] == [1] and data[0]["quota"] == 3
     assert data[0]["environment"] == {"OMP_NUM_THREADS": "4"}
+
+
+@pytest.mark.parametrize(
+    ("share", "waiting"), [(0.0, [0, 1, 2, 3]), (0.4, [0, 1, 2, 3]), (0.9, [])]
+)
+def test_a_rank_that_its_quota_stops_waits_for_no_other_program(
+    share: float, waiting: list[int], tmp_path: Path
+) -> None:
+    trace = mpiprof.open(busy_node(4, 40, 10, queue_ms=10).write(tmp_path))
+    queues = sum_queues(trace)
+    throttled = replace(queues, throttled_ns=share * queues.queue_ns)
+    crowds = choose_crowds(trace, [throttled])
+    assert [rank for crowd in crowds for rank in crowd.waiting_ranks] == waiting
