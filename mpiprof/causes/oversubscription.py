@@ -173,8 +173,14 @@ def sum_queues(trace: Trace) -> Queues:
         (int(before), int(after)): add(queue_ns, rows) for (before, after), rows in by_place.items()
     }
     throttled_ns = table["throttled_ns"].clip(lower=0).to_numpy(np.float64)
-    columns = queue_ns, table["processor_ns"].to_numpy(), length_ns, throttled_ns
-    return Queues(*map(add, columns), used, places)
+    return Queues(
+        add(queue_ns),
+        add(table["processor_ns"].to_numpy()),
+        add(length_ns),
+        add(throttled_ns),
+        used,
+        places,
+    )
 
 
 def _read_counted(trace: Trace) -> pd.DataFrame:
