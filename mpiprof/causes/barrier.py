@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from mpiprof.account.replay import Replay
+from mpiprof.account.work_segments import records_each_call
 from mpiprof.causes.removal import Saving
 from mpiprof.metrics.dependences import Dependences
 from mpiprof.metrics.instance_rows import CallsiteKey
@@ -22,9 +23,14 @@ MAX_BARRIERS = 4  # call sites in a run that is read in windows
 
 
 def list_barriers(trace: Trace) -> list[int]:
-    """Return the call sites of barriers with most waiting in a run, MAX_BARRIERS at most."""
-    table = trace.callsites[trace.callsites["operation"] == "barrier"]
-    return [int(of) for of in table["total_wait_ns"].nlargest(MAX_BARRIERS).index]
+    """Return the call sites of barriers with most waiting in a run, MAX_BARRIERS at most.
+
+    Without a record of each call, a replay without a barrier lacks other dependences.
+    """
+    if not records_each_call(trace):
+        return []
+    wait_ns = trace.callsites["total_wait_ns"][trace.callsites["operation"] == "barrier"]
+    return [int(site) for site in wait_ns[wait_ns > 0].nlargest(MAX_BARRIERS).index]
 
 
 def replay_without_callsite(trace: Trace, numbers: dict[CallsiteKey, int], callsite: int) -> Saving:

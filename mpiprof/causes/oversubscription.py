@@ -272,6 +272,8 @@ def remove_queues(
     stopped is no waiting for a processor. asleep: of single events. stopped: ranks with repeated
     stops.
     """
+    if not crowds:
+        return []
     results = []
     stops = join_removals([asleep, *(find_stopped_time(trace, stopped) if stopped else ())])
     for crowd in crowds:

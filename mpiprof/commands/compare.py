@@ -152,9 +152,9 @@ def report_text(
     sections = [Section("", wrap_paragraph(line, 0)) for line in find_repeated(names)]
     tables = []
     for number, compared in verdicts.items():
-        first, *others = [wrap_paragraph(text, 0) for text in compared.paragraphs]
+        first, *paragraphs = [wrap_paragraph(text, 0) for text in compared.paragraphs]
         style = "good" if compared.difference.outcome == "faster" else "strong"
-        verdict = "\n".join([paint(first, style), *others])
+        verdict = "\n".join([paint(first, style), *paragraphs])
         title = f"A → {chr(ord('A') + number)}"
         sections.append(Section(title * (len(verdicts) > 1), verdict, essential=number == 1))
         if changed := place_table(compared.ledgers.places, top):

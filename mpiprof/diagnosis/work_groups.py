@@ -17,6 +17,7 @@ from mpiprof.account.work_segments import Work, read_work, records_each_call
 from mpiprof.diagnosis.run_steps import Steps
 from mpiprof.metrics.group_order import count_members, select_values
 from mpiprof.metrics.recorded_calls import read_recorded_calls
+from mpiprof.metrics.time_order import count_first_rows, find_places
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
 
@@ -82,7 +83,7 @@ def make_work_groups(trace: Trace) -> WorkGroups:
         work_step = np.zeros(len(key), np.int64) if steps is None else steps.find(work.end_ns)
         work_step = np.minimum(work_step, count - 1)
         work_nth = count_up((key * count + work_step) * trace.ranks + work.rank)
-        nth = _take_positions(intervals, work, work_nth, nth)
+        nth = _take_positions(intervals, work, work_nth, nth, trace.ranks)
     positions = int(nth.max(initial=0)) + 1
     place = intervals.key * positions + nth
     codes, first, group = np.unique(place * count + step, return_index=True, return_inverse=True)
@@ -108,15 +109,15 @@ def _read_segments(trace: Trace, sites: Pairs) -> tuple[Work, Int]:
     return segments, key[chosen]
 
 
-def _take_positions(intervals: Intervals, work: Work, work_nth: Int, nth: Int) -> Int:
+def _take_positions(intervals: Intervals, work: Work, work_nth: Int, nth: Int, ranks: int) -> Int:
     """Return the position of each interval among all work at its place, else as nth."""
     if not len(work.rank):
         return nth
-    stride = int(max(work.end_ns.max(), intervals.end_ns.max(initial=0))) + 1
-    ends = work.rank * stride + work.end_ns  # in order
-    wanted = intervals.rank * stride + intervals.end_ns
-    at = np.minimum(np.searchsorted(ends, wanted), len(ends) - 1)
-    return np.where(ends[at] == wanted, work_nth[at], nth)
+    first = count_first_rows(work.rank, ranks)
+    place = find_places(first, work.end_ns, intervals.rank, intervals.end_ns)
+    row = np.minimum(place, len(work.rank) - 1)
+    is_same = (work.rank[row] == intervals.rank) & (work.end_ns[row] == intervals.end_ns)
+    return np.where(is_same, work_nth[row], nth)
 
 
 def _find_callers(trace: Trace, intervals: Intervals, sites: Pairs) -> Bool:
