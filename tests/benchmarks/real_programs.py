@@ -63,15 +63,17 @@ class Result:
     def is_right(self) -> bool:
         """Return whether one of the first two sentences names the plant, or none accuses a rank.
 
-        A sentence on all ranks, such as that they share processors, accuses no rank.
+        A sentence on all ranks, such as that they share processors, neither accuses a rank nor
+        names a plant.
         """
-        if self.kind:
-            return any(self._names_plant(sentence) for sentence in self.sentences)
-        return not any(
-            0 < len(named_ranks(sentence)) < self.ranks
+        accusing = [
+            sentence
             for sentence in self.sentences
-            if not NO_CAUSE.search(sentence)
-        )
+            if 0 < len(named_ranks(sentence)) < self.ranks and not NO_CAUSE.search(sentence)
+        ]
+        if self.kind:
+            return any(self._names_plant(sentence) for sentence in accusing)
+        return not accusing
 
     def _names_plant(self, sentence: str) -> bool:
         is_kind = re.search(PLANTS[self.kind], sentence) is not None
