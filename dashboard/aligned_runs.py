@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.interface.format_units import format_time
+from mpiprof.interface.svg import DataPicture
+from mpiprof.interface.tokens import name_operation_colour
 from mpiprof.metrics.variance_components import lateness_after_others
 from mpiprof.reports.pictures.aligned_runs import AlignedRun, Bar, draw_aligned_runs, list_values
-from mpiprof.reports.pictures.svg import DataPicture
-from mpiprof.reports.tokens import name_operation_colour
 from mpiprof.timeline.window import Timeline
 from mpiprof.trace.types import Array, Int
 
@@ -89,11 +89,11 @@ def draw_runs(
     number = window.number
     length = float(window.length_ns or 0)
     if window.length_ns is None:
-        ends = [_ended_instances(*of) for of in zip(runs, callsites, strict=True)]
+        ends = [_ended_instances(*near) for near in zip(runs, callsites, strict=True)]
         lengths = []
         for table in ends:
-            of = table[(table["number"] >= number) & (table["number"] <= number + INSTANCES)]
-            exits = of["last_exit_ns"].to_numpy(np.int64)
+            near = table[(table["number"] >= number) & (table["number"] <= number + INSTANCES)]
+            exits = near["last_exit_ns"].to_numpy(np.int64)
             lengths.append(float(exits[-1] - exits[0]) if len(exits) > 1 else 0.0)
         length = max(*lengths, 1.0) * 1.02
     pictures = [
@@ -137,8 +137,8 @@ def _align(
     begin = find_end(data, callsite, window.number) - window.before_ns
     instances = _ended_instances(data, callsite)
     exits = instances["last_exit_ns"].to_numpy(np.int64)
-    shown = instances[(exits >= begin) & (exits <= begin + length)][: MAX_INSTANCES + 1]
-    last = shown["last_rank"].dropna().to_numpy(np.int64)
+    visible = instances[(exits >= begin) & (exits <= begin + length)][: MAX_INSTANCES + 1]
+    last = visible["last_rank"].dropna().to_numpy(np.int64)
     passing = data.filtered_ranks(state)
     rows = choose_rows(passing if len(passing) else np.arange(data.trace.ranks), last)
     segments, ranks = _read_segments(timeline, begin, int(length), rows)
@@ -154,9 +154,9 @@ def _align(
         )
         for segment, rank in zip(segments, ranks.tolist(), strict=True)
     ]
-    numbers, ends = shown["number"].tolist(), shown["last_exit_ns"].tolist()
+    numbers, ends = visible["number"].tolist(), visible["last_exit_ns"].tolist()
     marks = [(int(n), float(at - begin)) for n, at in zip(numbers, ends, strict=True)]
-    late = _late_spans(timeline, shown[shown["last_exit_ns"] > begin], row_of, begin)
+    late = _late_spans(timeline, visible[visible["last_exit_ns"] > begin], row_of, begin)
     few = len(rows) < data.trace.ranks
     note = f"{len(rows)} of {data.trace.ranks} ranks" if few else ""
     return AlignedRun(name, note, [f"rank {rank}" for rank in rows], bars, marks, late)
@@ -167,9 +167,9 @@ def choose_rows(ranks: Int, last: Int) -> list[int]:
     if len(ranks) <= MAX_ROWS:
         return [int(rank) for rank in ranks]
     values, counts = np.unique(last[np.isin(last, ranks)], return_counts=True)
-    named = values[np.argsort(-counts, kind="stable")][:3].tolist()
-    spaced = ranks[np.linspace(0, len(ranks) - 1, MAX_ROWS - len(named)).astype(int)].tolist()
-    return sorted({*named, *spaced})
+    largest = values[np.argsort(-counts, kind="stable")][:3].tolist()
+    spaced = ranks[np.linspace(0, len(ranks) - 1, MAX_ROWS - len(largest)).astype(int)].tolist()
+    return sorted({*largest, *spaced})
 
 
 def _read_segments(
@@ -187,11 +187,11 @@ def _read_segments(
 
 
 def _late_spans(
-    timeline: Timeline, shown: pd.DataFrame, row_of: dict[int, int], begin: int
+    timeline: Timeline, visible: pd.DataFrame, row_of: dict[int, int], begin: int
 ) -> list[tuple[int, float, float]]:
     """Return the time of the last rank after the median of the others, if the rank stands out."""
     spans = []
-    for index in shown["row"].tolist():
+    for index in visible["row"].tolist():
         segments, ranks = timeline.events.read_members(int(index))
         if len(ranks) < 2:
             continue

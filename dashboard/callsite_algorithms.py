@@ -73,12 +73,12 @@ def _simulation_parts(data: TraceData, state: states.PageState, callsite: int) -
     assert work is not None
     predicted = predictions.simulate_work(data, work)
     table = predictions.prediction_table(predicted)
-    shown = pd.concat([table[~table["is_now"]].head(MAX_CANDIDATES), table[table["is_now"]]])
-    ordered = shown.sort_values("score_ns", kind="stable")
+    candidates = pd.concat([table[~table["is_now"]].head(MAX_CANDIDATES), table[table["is_now"]]])
+    ordered = candidates.sort_values("score_ns", kind="stable")
     wait_ns = predictions.mean_wait_ns(data, callsite)
 
-    def draw(of: states.PageState) -> go.Figure:
-        return figures.draw_scores(ordered, wait_ns, dark=of.dark)
+    def draw(theme_state: states.PageState) -> go.Figure:
+        return figures.draw_scores(ordered, wait_ns, dark=theme_state.dark)
 
     sizes = "" if work.bytes is None else f", {format_size(work.bytes[1])}"
     plural = "s" if work.instances != 1 else ""
@@ -115,7 +115,9 @@ def _size_parts(data: TraceData, state: states.PageState, callsite: int) -> list
     return [
         html.H3(["On more processes ", html.Span(note)]),
         components.make_graph(
-            lambda of: figures.draw_scores_over_sizes(scores, dark=of.dark), state, "callsite-sizes"
+            lambda theme_state: figures.draw_scores_over_sizes(scores, dark=theme_state.dark),
+            state,
+            "callsite-sizes",
         ),
         components.how_to_read(SIZES_HOW_TO_READ),
     ]
@@ -125,17 +127,19 @@ def _selector_parts(data: TraceData, state: states.PageState, callsite: int) -> 
     """Return what the selector chose and tried at a call site while the program ran."""
     keys = filtered_tables.callsite_keys(data, callsite)
     parts: list[Any] = []
-    known = data.trace.selection
+    selection = data.trace.selection
     for number, key in enumerate(keys[:MAX_KEYS]):
-        choices = known["choice"][known["choice"]["key"] == key]
-        ends, phases = (t[t["key"] == key] for t in (known["end"], known["phase"]))
-        row = known["key"][known["key"]["key"] == key].iloc[0]
+        choices = selection["choice"][selection["choice"]["key"] == key]
+        ends, phases = (t[t["key"] == key] for t in (selection["end"], selection["phase"]))
+        row = selection["key"][selection["key"]["key"] == key].iloc[0]
         instances = int(ends["instances"].max()) if len(ends) else 0
 
         def draw(
-            of: states.PageState, choices: pd.DataFrame = choices, instances: int = instances
+            theme_state: states.PageState,
+            choices: pd.DataFrame = choices,
+            instances: int = instances,
         ) -> go.Figure:
-            return figures.draw_history(choices, instances, dark=of.dark)
+            return figures.draw_history(choices, instances, dark=theme_state.dark)
 
         begins = ", ".join(f"from {p.instance} ({p.why})" for p in phases.head(10).itertuples())
         parts += [
@@ -154,7 +158,7 @@ def trial_table(trials: pd.DataFrame, heading: str) -> Component:
     return components.make_table(trials, [*columns, ("score_ns", "score"), ("error_ns", "±")])
 
 
-def expectation_text(verdict: result.Verdict) -> Any:
+def expectation_text(verdict: result.TuningVerdict) -> Any:
     """Return the verdict of the simulation as text, with the command that tries the algorithm."""
     if verdict.worth == result.NO:
         return f"Not worth a change: {verdict.reason or UNKNOWN}."

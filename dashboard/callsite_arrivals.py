@@ -11,7 +11,7 @@ from mpiprof.diagnosis.arrival_statistics import LateRank, find_late_rank
 from mpiprof.metrics.arrival_pattern import read_arrival_pattern
 from mpiprof.metrics.rank_totals import read_instance
 from mpiprof.reports.pictures.rank_rows import MAX_ROWS, make_rank_rows, run_starts
-from mpiprof.reports.rank_locations import describe_location, host_of
+from mpiprof.reports.words.ranks_and_steps import describe_location, host_of
 
 from . import filtered_tables
 from .figures import axes
@@ -47,25 +47,25 @@ def _read_arrivals(data: TraceData, state: PageState, callsite: int) -> Callsite
     return CallsiteArrivals(instances, every, column, arrivals, rows, hosts, late)
 
 
-def find_instance_at(shown: CallsiteArrivals, place: float) -> int:
+def find_instance_at(arrivals: CallsiteArrivals, place: float) -> int:
     """Return the number of the instance at a place of the axis."""
-    at = int(np.argmin(np.abs(shown.places - place)))
-    return int(shown.numbers[at])
+    at = int(np.argmin(np.abs(arrivals.places - place)))
+    return int(arrivals.numbers[at])
 
 
 def find_latest_in_cell(
-    data: TraceData, shown: CallsiteArrivals, place: float, y: float
+    data: TraceData, arrivals: CallsiteArrivals, place: float, y: float
 ) -> tuple[int, str]:
     """Return the instance that determines the colour of a cell, and its ranks as in "8-15".
 
     place, y: a point of the cell. The ranks are "" for a row of one rank.
     """
-    starts = run_starts(len(shown.instances), axes.MAX_COLUMNS)
-    first = int(np.searchsorted(shown.places[starts], place + 0.5, "right")) - 1
+    starts = run_starts(len(arrivals.instances), axes.MAX_COLUMNS)
+    first = int(np.searchsorted(arrivals.places[starts], place + 0.5, "right")) - 1
     first = max(first, 0)
-    ends = [*starts.tolist(), len(shown.instances)]
-    run = shown.instances.iloc[ends[first] : ends[first + 1]]
-    ranks = shown.rows.ranks_of(shown.rows.find_row(y))
+    ends = [*starts.tolist(), len(arrivals.instances)]
+    run = arrivals.instances.iloc[ends[first] : ends[first + 1]]
+    ranks = arrivals.rows.ranks_of(arrivals.rows.find_row(y))
     label = f"{ranks[0]}-{ranks[-1]}" if len(ranks) > 1 else ""
     if len(run) < 2:
         return int(run["number"].iloc[0]), label

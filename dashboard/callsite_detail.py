@@ -22,8 +22,8 @@ from mpiprof.interface.format_units import (
     format_time,
     shorten_text,
 )
-from mpiprof.reports import late_rank_sentences
 from mpiprof.reports.site_labels import format_site
+from mpiprof.reports.words import callsite_sentences
 
 from . import (
     callsite_algorithms,
@@ -107,10 +107,10 @@ def find_row(
     return row, filtered_tables.filtered_instances(data, callsite, state)
 
 
-def make_crumb(state: states.PageState, rest: list[Any]) -> Component:
+def make_crumb(state: states.PageState, further: list[Any]) -> Component:
     """Return the line that leads back to the grid of call sites."""
     back = dcc.Link("Call sites", href=state.link_to("/callsites"))
-    return html.Div([back, " › ", *rest], className="crumb")
+    return html.Div([back, " › ", *further], className="crumb")
 
 
 def _make_head(
@@ -120,13 +120,13 @@ def _make_head(
     late = callsite_arrivals.get_late_rank(data, callsite)
     causes = finding_links.find_causes(data, callsite)
     clock_ns = float(data.trace.clock_error_ns)
-    phrases = late_rank_sentences.callsite_headline(row, late, clock_ns, causes)
+    phrases = callsite_sentences.callsite_headline(row, late, clock_ns, causes)
     site = shorten_text(format_site((row["sites"] or [{}])[0]))
-    more = f" and {len(row['sites']) - 1} more places" if len(row["sites"]) > 1 else ""
+    further = f" and {len(row['sites']) - 1} more places" if len(row["sites"]) > 1 else ""
     facts = [row["operation"], *_size_facts(data, row, instances)]
     sentence = html.Div(
         [
-            make_crumb(state, [html.Code(site), f"{more} · {', '.join(facts)}"]),
+            make_crumb(state, [html.Code(site), f"{further} · {', '.join(facts)}"]),
             html.H2(
                 [html.Span(text, className=style) if style else text for text, style in phrases],
                 className="headline",
@@ -175,12 +175,12 @@ def _timeline_button(state: states.PageState, row: dict[str, Any]) -> list[Compo
 def _make_pattern(
     data: TraceData, state: states.PageState, callsite: int, instances: pd.DataFrame
 ) -> Component:
-    shown = callsite_arrivals.read_arrivals(data, state, callsite)
+    arrivals = callsite_arrivals.read_arrivals(data, state, callsite)
     chosen = callsite_instance.choose_position(instances, state)
     number = int(instances["number"].iloc[chosen])
-    limit = format_time(figures.colour_limit(shown))
+    limit = format_time(figures.colour_limit(arrivals))
     upper = "spread ω in message times T, each instance"
-    if not shown.has_factors:
+    if not arrivals.has_factors:
         upper = "spread ω of each instance; measure message times with calibrate"
     scale = html.Span(
         [f"{limit} early", html.I(className="colour-scale"), f"late {limit} or more"],
@@ -190,10 +190,11 @@ def _make_pattern(
         [
             html.H2(["How imbalanced ", html.Span(upper)], className="upper-title"),
             html.H2(
-                ["Who arrives when ", html.Span(_row_note(shown)), scale], className="lower-title"
+                ["Who arrives when ", html.Span(_row_note(arrivals)), scale],
+                className="lower-title",
             ),
             components.make_graph(
-                lambda shown: trace_figures.draw_arrivals(data, shown, callsite, number),
+                lambda arrivals: trace_figures.draw_arrivals(data, arrivals, callsite, number),
                 state,
                 "callsite-pattern",
             ),
@@ -204,17 +205,17 @@ def _make_pattern(
     )  # fmt: skip
 
 
-def _row_note(shown: figures.CallsiteArrivals) -> str:
+def _row_note(arrivals: figures.CallsiteArrivals) -> str:
     """Return what a cell of the heat map stands for."""
-    ranks = int(shown.rows.counts.max(initial=1))
-    columns = max(shown.arrivals.late_ns.shape[1], 1)
-    instances = -(-len(shown.instances) // columns)
+    ranks = int(arrivals.rows.counts.max(initial=1))
+    columns = max(arrivals.arrivals.late_ns.shape[1], 1)
+    instances = -(-len(arrivals.instances) // columns)
     several = [f"{n} {name}" for n, name in ((ranks, "ranks"), (instances, "instances")) if n > 1]
     note = "rank × instance, from the median"
     if several:
         note += f"; a cell is the latest of up to {' × '.join(several)}"
-    late = shown.late
-    if late is not None and shown.rows.late_row is not None and late.instances > 1:
+    late = arrivals.late
+    if late is not None and arrivals.rows.late_row is not None and late.instances > 1:
         # First, because a narrow page cuts the end of the line.
         note = f"rank {late.rank} is last in {format_share(late.last_share)}; {note}"
     return note
@@ -232,13 +233,13 @@ def _band_links(data: TraceData, state: states.PageState, callsite: int) -> Comp
         parts.append(_step("all instances", state.set_keys(band=None, instance=None)))
         ordered = np.sort(values)
         tenth, half = max(len(ordered) // 10, 1), len(ordered) // 2
-        for name, first, last, wanted in (
+        for name, first, last, is_linked in (
             ("the largest tenth", ordered[-tenth], ordered[-1], tenth),
             ("the smaller half", ordered[0], ordered[half - 1], half),
         ):
             low, high = max(float(first) - step, 0.0), float(last) + step
             count = int(((values >= low) & (values < high)).sum())
-            if count <= MAX_WINDOW_FACTOR * wanted:  # many equal values make the band too large
+            if count <= MAX_WINDOW_FACTOR * is_linked:  # many equal values make the band too large
                 band = f"{low:.{digits}f}-{high:.{digits}f}"
                 parts.append(_step(name, state.set_keys(band=band, instance=None)))
     if (chosen := filtered_tables.parse_band(state)) is not None:
@@ -278,12 +279,12 @@ def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
         except (TypeError, KeyError, IndexError, ValueError):
             raise PreventUpdate from None
         data, callsite = context.latest_data(state), state.get_number("callsite", -1)
-        shown = callsite_arrivals.read_arrivals(data, state, callsite)
+        arrivals = callsite_arrivals.read_arrivals(data, state, callsite)
         ranks = ""
         if y is None:
-            number = callsite_arrivals.find_instance_at(shown, place)
+            number = callsite_arrivals.find_instance_at(arrivals, place)
         else:
-            number, ranks = callsite_arrivals.find_latest_in_cell(data, shown, place, y)
+            number, ranks = callsite_arrivals.find_latest_in_cell(data, arrivals, place, y)
         state = state.set_keys(instance=number)
         if ranks:
             state = states.change_filters(state, {"ranks": ranks})
@@ -301,12 +302,12 @@ def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
         data, callsite = context.latest_data(state), state.get_number("callsite", -1)
         if callsite < 0 or state.get_number("instance", -1) < 0:
             raise PreventUpdate
-        shown = callsite_arrivals.read_arrivals(data, state, callsite)
-        if not len(shown.instances):
+        arrivals = callsite_arrivals.read_arrivals(data, state, callsite)
+        if not len(arrivals.instances):
             raise PreventUpdate
         number = state.get_number("instance", -1)
         changed = dash.Patch()
-        for i, shape in enumerate(figures.make_cursor(shown, number, dark=state.dark)):
+        for i, shape in enumerate(figures.make_cursor(arrivals, number, dark=state.dark)):
             for name in ("x0", "x1"):
                 changed["layout"]["shapes"][i][name] = shape[name]
         return changed

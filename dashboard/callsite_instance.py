@@ -30,10 +30,10 @@ HOW_TO_READ = (
 
 def choose_position(table: pd.DataFrame, state: states.PageState) -> int:
     """Return the position of the URL's instance in the table, or of that with most waiting."""
-    wanted = state.get_number("instance", -1)
-    if wanted < 0:
+    number = state.get_number("instance", -1)
+    if number < 0:
         return find_worst_instance(table)
-    return min(int(np.searchsorted(table["number"], wanted)), len(table) - 1)
+    return min(int(np.searchsorted(table["number"], number)), len(table) - 1)
 
 
 def make_section(data: TraceData, state: states.PageState, callsite: int) -> Component:
@@ -52,7 +52,7 @@ def make_section(data: TraceData, state: states.PageState, callsite: int) -> Com
                 className="lower-title",
             ),
             components.make_graph(
-                lambda shown: trace_figures.draw_instance(data, shown, callsite, row),
+                lambda drawn_state: trace_figures.draw_instance(data, drawn_state, callsite, row),
                 state,
                 "callsite-instance-figure",
             ),
@@ -76,11 +76,11 @@ def count_instances(data: TraceData, callsite: int) -> int:
 
 def _instance_note(data: TraceData, row: dict[str, Any]) -> str:
     last = "" if pd.isna(row["last_rank"]) else f", rank {row['last_rank']} is last"
-    whole = "" if row["complete"] else ", incomplete: some ranks are missing or not back yet"
+    completeness = "" if row["complete"] else ", incomplete: some ranks are missing or not back yet"
     spread = row["worst_imbalance_ns"]
     about = f": ω {format_time(float(spread))}" if not pd.isna(spread) else ""
     begin = format_time(float(row["first_arrival_ns"] - data.trace.calls_start_ns))
-    name = f"instance {row['number']} at {begin}{about}{last}{whole}; {row['algorithm']}. "
+    name = f"instance {row['number']} at {begin}{about}{last}{completeness}; {row['algorithm']}. "
     return shorten_text(name)
 
 
@@ -106,9 +106,9 @@ def _timeline_link(state: states.PageState, data: TraceData, row: dict[str, Any]
     end = row["last_exit_ns"]
     length = 1_000_000 if pd.isna(end) else int(end) - int(row["first_arrival_ns"])
     margin = int(WINDOW_MARGIN * length) + 1
-    named = f"{row['communicator']}:{row['sequence']}:{row['start']}"
+    instance_key = f"{row['communicator']}:{row['sequence']}:{row['start']}"
     window = {"from": max(begin - margin, 0), "to": begin + length + margin}
-    timeline = state.link_to("/timeline", callsite=row["callsite"], instance=named, **window)
+    timeline = state.link_to("/timeline", callsite=row["callsite"], instance=instance_key, **window)
     return dcc.Link("In the timeline", href=timeline)
 
 

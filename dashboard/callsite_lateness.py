@@ -12,8 +12,9 @@ from dash.development.base_component import Component
 
 from mpiprof.diagnosis.arrival_statistics import ArrivalStatistics, LateRank
 from mpiprof.interface.format_units import format_count, format_ranks
-from mpiprof.reports import callsite_stages, conclusion, phrases
-from mpiprof.reports.rank_locations import describe_location
+from mpiprof.reports import callsite_stages
+from mpiprof.reports.words import callsite_sentences, conclusion
+from mpiprof.reports.words.ranks_and_steps import describe_location
 
 from . import callsite_arrivals, components, finding_links
 from .picture import Picture
@@ -44,8 +45,8 @@ def make_section(data: TraceData, callsite: int) -> Component:
         if problems:
             absent += " The waiting here has other causes:"
         parts.append(html.P(absent))
-    details = [html.Li(line) for line in phrases.arrival_sentences(statistics)]
-    more: list[Component] = [html.Ul(details, className="told")]
+    details = [html.Li(line) for line in callsite_sentences.arrival_sentences(statistics)]
+    components_below: list[Component] = [html.Ul(details, className="told")]
     late_ranks = statistics.ranks[statistics.ranks["late_ns"] > 0]
     ranks = late_ranks.head(MAX_RANKS)
     if len(ranks):
@@ -58,19 +59,19 @@ def make_section(data: TraceData, callsite: int) -> Component:
             ("late_ns", "mean"),
             ("late_share", "late in"),
         ]
-        more += [
+        components_below += [
             html.H3("Ranks that arrive after the median of the others"),
             components.make_table(ranks, columns),
             *_count_rest(len(late_ranks) - len(ranks)),
         ]
-    more.append(
+    components_below.append(
         html.P(
             f"From {format_count(statistics.instances)} of "
             f"{format_count(statistics.complete_instances)} complete instances.",
             className="note",
         )
     )
-    evidence = html.Details([html.Summary("Evidence"), *more], className="evidence")
+    evidence = html.Details([html.Summary("Evidence"), *components_below], className="evidence")
     return _section(*parts, html.Div(problems, className="reasons"), evidence)
 
 
@@ -88,10 +89,10 @@ def _absent_stages(data: TraceData, callsite: int) -> str:
     causes = finding_links.find_causes(data, callsite)
     if not causes:
         return "No rank arrives late consistently, so no stage of lateness is named."
-    who = format_ranks(causes[0].ranks)
+    ranks_text = format_ranks(causes[0].ranks)
     return (
-        f"The delay of {who} reaches other ranks before they arrive here, so the stages of one "
-        "rank do not show it."
+        f"The delay of {ranks_text} reaches other ranks before they arrive here, so the stages of "
+        "one rank do not show it."
     )
 
 

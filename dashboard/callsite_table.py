@@ -31,22 +31,22 @@ def make_details(context: TraceContext, row: dict[str, Any]) -> Component:
 
 def callsite_facts(row: dict[str, Any]) -> list[tuple[str, Any]]:
     """Return the metrics of a call site as pairs of name and text: the columns with headings."""
-    known = columns.recorded() if "instances" in row else columns.of_messages()
+    listed = columns.recorded() if "instances" in row else columns.of_messages()
     return [
         (column.meaning, shorten_text(column.text(row)))
-        for column in known
+        for column in listed
         if column.heading and column.name not in TITLE and column.informs([row])
     ]
 
 
 def show_numbers(numbers: Sequence[tuple[str, str, str]], note: str) -> Component:
     """Return the known key numbers of a call site: text, name and style of each."""
-    shown = [
+    facts = [
         html.Div([html.B(value, className=style), html.Span(name)])
         for value, name, style in numbers
         if value not in (UNKNOWN, "nan")
     ]
-    return html.Div(shown, className="callsite-numbers", title=note)
+    return html.Div(facts, className="callsite-numbers", title=note)
 
 
 def _source_section(context: TraceContext, row: dict[str, Any]) -> Component:
@@ -67,5 +67,5 @@ def _source_section(context: TraceContext, row: dict[str, Any]) -> Component:
                 parts.append(html.P([path, f" was not found: {SOURCE_REMEDY}"]))
     if len(row["sites"]) > MAX_SOURCE_SITES:
         parts.append(html.P(f"and {len(row['sites']) - MAX_SOURCE_SITES} more places"))
-    shown = parts or [html.P("The location is unknown.")]
-    return html.Section([html.H2("Source"), *shown])
+    content = parts or [html.P("The location is unknown.")]
+    return html.Section([html.H2("Source"), *content])

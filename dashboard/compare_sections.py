@@ -11,12 +11,12 @@ import pandas as pd
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from mpiprof.diagnosis.run_time_change import measure_run_times
+from mpiprof.diagnosis.time_changes import measure_run_times
 from mpiprof.interface.format_units import format_count, format_time, shorten_text
 from mpiprof.interface.shell_hints import format_command
+from mpiprof.interface.svg import DataPicture
 from mpiprof.reports import changes_chart
 from mpiprof.reports.pictures import run_dots
-from mpiprof.reports.pictures.svg import DataPicture
 
 from . import aligned_runs, components
 from .aligned_runs import AlignedWindow
@@ -45,8 +45,8 @@ def make_head(
     sign = 0.0 if change is None or not certain else change.change_ns
     colour = {-1: "good", 1: "late"}.get(int(math.copysign(1, sign)) if sign else 0, "ink2")
     classes = {"good": "better", "late": "worse"}.get(colour, "")
-    head, colon, rest = lines[0].partition(":")
-    title: list[Any] = [html.B(head, className=classes), colon, rest] if colon else [lines[0]]
+    head, colon, sentence = lines[0].partition(":")
+    title: list[Any] = [html.B(head, className=classes), colon, sentence] if colon else [lines[0]]
     sentences = [
         html.P(title, className="headline"),
         *[html.P(components.mark_code(line)) for line in lines[1:]],
@@ -93,13 +93,13 @@ def _common_facts(first: Sequence[TraceData], to: Sequence[TraceData]) -> str:
         else:
             different.append(f"{before} in A, {after} in B")
     texts = [f"Both sides: {', '.join(equal)}", *different] if equal else different
-    named = "; ".join(texts)
+    facts_text = "; ".join(texts)
     runs = ", ".join(
-        f"{side}{i if len(of) > 1 else ''} is {run.name[:60]}"
-        for side, of in (("A", first), ("B", to))
-        for i, run in enumerate(of, 1)
+        f"{side}{i if len(side_run) > 1 else ''} is {run.name[:60]}"
+        for side, side_run in (("A", first), ("B", to))
+        for i, run in enumerate(side_run, 1)
     )
-    return f"{named[:300]}. {runs[:600]}."
+    return f"{facts_text[:300]}. {runs[:600]}."
 
 
 # ---- call sites
@@ -129,11 +129,11 @@ def make_chart(
     if chart.picture is None:
         empty = html.P("No call site has known times on both sides.", className="note")
         return html.Section([*head, empty])
-    rest = f"{chart.omitted} more call site{'s' * (chart.omitted != 1)} below"
-    more = [html.P(rest, className="note")] if chart.omitted else []
+    omitted = f"{chart.omitted} more call site{'s' * (chart.omitted != 1)} below"
+    notes = [html.P(omitted, className="note")] if chart.omitted else []
     picture = components.wide_picture(chart.picture)
     how = components.how_to_read(chart.picture.how_to_read)
-    return html.Section([*head, picture, *more, how], id="sites-chart")
+    return html.Section([*head, picture, *notes, how], id="sites-chart")
 
 
 # ---- timelines
@@ -158,47 +158,50 @@ class Alignment:
         """Return the state after a click on a button of STEPS."""
         number = self.read_window(data, state).number
         number += {"earlier": -1, "later": 1}.get(step, 0) * INSTANCES
-        shown = self._clip(0 if step == "start" else number)
-        return state.set_keys(instance=shown, **{"from": None, "to": None})
+        clipped = self._clip(0 if step == "start" else number)
+        return state.set_keys(instance=clipped, **{"from": None, "to": None})
 
     def _clip(self, number: int) -> int:
         return min(max(number, 0), max(self.count - 2, 0))
 
 
-def list_alignments(table: pd.DataFrame, first: TraceData, other: TraceData) -> list[Alignment]:
+def list_alignments(table: pd.DataFrame, first: TraceData, second: TraceData) -> list[Alignment]:
     """Return the call sites of a comparison that have two complete instances in both runs."""
-    counts = aligned_runs.count_instances(first), aligned_runs.count_instances(other)
-    found = []
+    counts = aligned_runs.count_instances(first), aligned_runs.count_instances(second)
+    alignments = []
     for row in table.to_dict("records"):
         pair = int(row["callsite"]), int(row["other_callsite"])
-        count = min(of.get(callsite, 0) for of, callsite in zip(counts, pair, strict=True))
+        count = min(
+            counts_of_run.get(callsite, 0)
+            for counts_of_run, callsite in zip(counts, pair, strict=True)
+        )
         if min(pair) >= 0 and count >= 2:
-            found.append(Alignment(pair, f"{row['operation']} at {row['place']}", count))
-    return found
+            alignments.append(Alignment(pair, f"{row['operation']} at {row['place']}", count))
+    return alignments
 
 
 def choose_alignment(alignments: Sequence[Alignment], state: PageState) -> Alignment | None:
     """Return the alignment at the call site of the URL, else the first, or None."""
-    wanted = state.get_number("callsite", -1)
-    of_site = [one for one in alignments if one.callsites[0] == wanted]
+    callsite = state.get_number("callsite", -1)
+    of_site = [alignment for alignment in alignments if alignment.callsites[0] == callsite]
     return next(iter([*of_site, *alignments]), None)
 
 
 def make_timelines(
-    table: pd.DataFrame, first: TraceData, other: TraceData, state: PageState
+    table: pd.DataFrame, first: TraceData, second: TraceData, state: PageState
 ) -> Component:
     """Return the timelines of the first run of each side, from the same instance on."""
     head = html.H2("Both runs on one time axis")
     why = ""
     alignments: list[Alignment] = []
-    if not all(aligned_runs.is_small(data) for data in (first, other)):
+    if not all(aligned_runs.is_small(data) for data in (first, second)):
         why = "This picture needs runs with single calls, and at most 20 million of them."
     else:
-        alignments = list_alignments(table, first, other)
+        alignments = list_alignments(table, first, second)
         why = "No call site has two complete instances in both runs."
     alignment = choose_alignment(alignments, state)
     if alignment is None:
-        links = [_timeline_link("A", first, state, {}), _timeline_link("B", other, state, {})]
+        links = [_timeline_link("A", first, state, {}), _timeline_link("B", second, state, {})]
         parts = [
             head,
             html.P(why, className="note"),
@@ -216,45 +219,46 @@ def make_timelines(
     menu = html.Div(
         [html.Span("aligned at"), _alignment_menu(alignments, alignment, state)], className="field"
     )
-    picture = html.Div(make_picture(alignment, first, other, state), id="aligned-picture")
+    picture = html.Div(make_picture(alignment, first, second, state), id="aligned-picture")
     parts = [head, html.Div([menu, *buttons], className="steps"), picture]
     return html.Section([*parts, components.how_to_read(how)], id="aligned")
 
 
 def _alignment_menu(
-    alignments: Sequence[Alignment], shown: Alignment, state: PageState
+    alignments: Sequence[Alignment], current: Alignment, state: PageState
 ) -> Component:
     """Return the menu of the call sites at which the timelines can be aligned."""
     links: list[components.MenuLink] = [
         (
-            shorten_text(one.where),
-            "/compare" + state.set_keys(callsite=one.callsites[0], instance=None).format_query(),
-            one is shown,
+            shorten_text(alignment.where),
+            "/compare"
+            + state.set_keys(callsite=alignment.callsites[0], instance=None).format_query(),
+            alignment is current,
         )
-        for one in alignments[:MAX_ALIGNMENTS]
+        for alignment in alignments[:MAX_ALIGNMENTS]
     ]
-    return components.link_menu("Aligned at", shorten_text(shown.where), links, "aligned-at")
+    return components.link_menu("Aligned at", shorten_text(current.where), links, "aligned-at")
 
 
 def make_picture(
-    alignment: Alignment, first: TraceData, other: TraceData, state: PageState
+    alignment: Alignment, first: TraceData, second: TraceData, state: PageState
 ) -> list[Component]:
     """Return the picture from the instance of the URL on, with a sentence about its window."""
     window = alignment.read_window(first, state)
-    sides = zip("AB", (first, other), strict=True)
+    sides = zip("AB", (first, second), strict=True)
     names = [f"{side} {_shorten_name(run.name, MAX_NAME)}" for side, run in sides]
     drawn, length = aligned_runs.draw_runs(
-        (first, other), alignment.callsites, window, names, state
+        (first, second), alignment.callsites, window, names, state
     )
-    of = f"the end of instance {window.number} of {alignment.where}"
+    origin = f"the end of instance {window.number} of {alignment.where}"
     place = ", aligned at" if window.before_ns else " from"
-    note = f"{format_time(length)}{place} {of}. The numbers are the instances that end there."
+    note = f"{format_time(length)}{place} {origin}. The numbers are the instances that end there."
     links: list[Component] = []
-    for side, data, callsite in zip("AB", (first, other), alignment.callsites, strict=True):
+    for side, data, callsite in zip("AB", (first, second), alignment.callsites, strict=True):
         end = aligned_runs.find_end(data, callsite, window.number)
         begin = end - int(data.trace.calls_start_ns) - window.before_ns
-        shown = {"from": max(begin, 0), "to": begin + int(length)}
-        links.append(_timeline_link(side, data, state, shown))
+        span = {"from": max(begin, 0), "to": begin + int(length)}
+        links.append(_timeline_link(side, data, state, span))
     return [
         html.P(note, className="note"),
         components.wide_picture(drawn),

@@ -16,10 +16,10 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from mpiprof.errors import MpiprofError
+from mpiprof.interface import tokens
+from mpiprof.interface.svg import DataPicture, TableRow
 from mpiprof.metrics.column import QUANTITIES
 from mpiprof.metrics.columns import quantity_of
-from mpiprof.reports import colours
-from mpiprof.reports.pictures.svg import DataPicture, TableRow
 
 from . import theme
 from .picture import Picture
@@ -45,7 +45,7 @@ def make_graph(draw: Callable[[PageState], go.Figure], state: PageState, name: s
     """Return a graph in the user's theme. name: its id.
 
     draw: is called for both themes. The page gets the figure of one theme, and the values that
-    differ in the other theme, so that assets/theme.js can change the theme by itself.
+    differ in the other theme, so that assets/shell.js can change the theme by itself.
     """
     figures = []
     for dark in (not state.dark, state.dark):
@@ -63,9 +63,11 @@ def make_graph(draw: Callable[[PageState], go.Figure], state: PageState, name: s
     return html.Div(content, className="picture", **colours)
 
 
-def show_picture(drawn: DataPicture, **more: Any) -> Component:
+def show_picture(drawn: DataPicture, **attributes: Any) -> Component:
     """Return a server-made picture with the menu of its data; `more` goes to Picture."""
-    return html.Div([Picture(drawn.svg, **more), picture_menu(drawn.values)], className="picture")
+    return html.Div(
+        [Picture(drawn.svg, **attributes), picture_menu(drawn.values)], className="picture"
+    )
 
 
 def picture_menu(values: Sequence[TableRow] = ()) -> Component:
@@ -121,8 +123,8 @@ def state_callback(
     def register(function: Callable[..., Any]) -> Any:
         @app.callback(*dependencies, State("url", "search"), State("scheme", "data"), **options)
         def call(*values: Any) -> Any:
-            *others, search, scheme = values
-            return function(*others, parse(search, dark=scheme == "dark"))
+            *inputs, search, scheme = values
+            return function(*inputs, parse(search, dark=scheme == "dark"))
 
         return call
 
@@ -156,16 +158,16 @@ def link_matrix_to_timeline(app: dash.Dash, graph: str) -> None:
         return "/timeline", change_filters(state.without_page_keys(), ranks).format_query()
 
 
-def deferred_container(name: str, **more: Any) -> Component:
+def deferred_container(name: str, **attributes: Any) -> Component:
     """Return a container that a callback fills; before that it shows an outline or old content."""
     target: Any = {name: "children"}  # only the container: nested components load separately
-    classes = f"later {more.pop('className', '')}".strip()
+    classes = f"later {attributes.pop('className', '')}".strip()
     return dcc.Loading(
-        html.Div(id=name, className=classes, **more),
+        html.Div(id=name, className=classes, **attributes),
         target_components=target,
         delay_show=400,
         type="dot",
-        color=colours.BLUE,
+        color=tokens.BLUE,
         overlay_style={"visibility": "visible", "opacity": 0.5},
     )
 

@@ -19,7 +19,7 @@ class CancelledError(MpiprofError):
     """Raised in a computation that a user has cancelled."""
 
 
-class Computation:
+class BackgroundComputation:
     """A computation in its own thread."""
 
     def __init__(self, description: str, make: Callable[[Progress], Any]) -> None:
@@ -56,6 +56,6 @@ class Computation:
 class BusyError(Exception):
     """The requested data are still being computed."""
 
-    def __init__(self, making: Computation) -> None:
+    def __init__(self, making: BackgroundComputation) -> None:
         super().__init__(making.what)
         self.making = making

@@ -40,31 +40,33 @@ def _register_menu(app: dash.Dash, context: TraceContext, name: str) -> None:
         Input(f"filter-{name}-text", "value"),
     )
     def show(path: str, _: str, text: str | None, state: states.PageState) -> Any:
-        known = list_choices(context, state, name)
-        items = make_items(path, state, name, known, text or "")
-        return items, len(known) <= FEW_CHOICES
+        choices = list_choices(context, state, name)
+        items = make_items(path, state, name, choices, text or "")
+        return items, len(choices) <= FEW_CHOICES
 
 
 def make_items(
-    path: str, state: states.PageState, name: str, known: dict[str, str], text: str
+    path: str, state: states.PageState, name: str, choices: dict[str, str], text: str
 ) -> list[Component]:
     """Return the links of a menu, of which only those that contain a text.
 
     known: list_choices. The choices of the address come first.
     """
     chosen: tuple[str, ...] = getattr(state, name)
-    named = {value: known.get(value, value) for value in chosen} | known
-    found = {value: shown for value, shown in named.items() if text.casefold() in shown.casefold()}
+    labels = {value: choices.get(value, value) for value in chosen} | choices
+    matching = {
+        value: label for value, label in labels.items() if text.casefold() in label.casefold()
+    }
     links: list[components.MenuLink] = []
-    for value, shown in list(found.items())[:MAX_CHOICES]:
-        others = tuple(other for other in chosen if other != value)
-        changed = {name: others if value in chosen else (*chosen, value)}
+    for value, label in list(matching.items())[:MAX_CHOICES]:
+        remaining = tuple(choice for choice in chosen if choice != value)
+        changed = {name: remaining if value in chosen else (*chosen, value)}
         address = path + states.change_filters(state, changed).format_query()
-        links.append((shorten_text(shown), address, value in chosen))
+        links.append((shorten_text(label), address, value in chosen))
     items = components.link_items(links)
-    more = len(found) - len(links)
-    if more > 0:
-        note = f"and {format_count(more)} more: type a part of the name above"
+    hidden_count = len(matching) - len(links)
+    if hidden_count > 0:
+        note = f"and {format_count(hidden_count)} more: type a part of the name above"
         items.append(html.Li(note, className="note"))
     return items or [html.Li(f"Nothing contains {text[:40]!r}.", className="note")] * bool(text)
 
@@ -74,8 +76,8 @@ def name_choices(context: TraceContext, state: states.PageState) -> list[str]:
     texts = []
     for name, every in FILTERS.items():
         chosen: tuple[str, ...] = getattr(state, name)
-        known = list_choices(context, state, name) if chosen else {}
-        texts.append(", ".join(known.get(value, value)[:40] for value in chosen) or every)
+        choices = list_choices(context, state, name) if chosen else {}
+        texts.append(", ".join(choices.get(value, value)[:40] for value in chosen) or every)
     return texts
 
 
@@ -86,19 +88,21 @@ def list_choices(context: TraceContext, state: states.PageState, name: str) -> d
         if name == "communicators":
             return data.compute_once("communicators", lambda: name_communicators(data.trace))
         if name == "operations":
-            return {one: one for one in filtered_tables.list_operations(data)}
+            return {operation: operation for operation in filtered_tables.list_operations(data)}
         return {host: host for host in data.hosts}
     return {}
 
 
 def name_communicators(trace: Trace) -> dict[str, str]:
     """Return the name of each communicator by identity; equal names have the size and the ranks."""
-    known = trace.tables.communicators
-    names = {c.identity: n for c, n in zip(known, communicator_names(trace), strict=True)}
+    communicators = trace.tables.communicators
+    names = {c.identity: n for c, n in zip(communicators, communicator_names(trace), strict=True)}
     counts = Counter(names.values())
-    for one in known:
-        name = names[one.identity]
+    for communicator in communicators:
+        name = names[communicator.identity]
         if counts[name] > 1:
-            ranks = format_ranks(one.ranks.tolist())
-            names[one.identity] = f"{name}: {format_count(one.size)} ranks, {ranks}"
+            ranks = format_ranks(communicator.ranks.tolist())
+            names[communicator.identity] = (
+                f"{name}: {format_count(communicator.size)} ranks, {ranks}"
+            )
     return names

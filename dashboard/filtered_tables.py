@@ -85,8 +85,8 @@ def filtered_callsites(data: TraceData, state: PageState) -> pd.DataFrame:
         table["total_wait_low_ns"] = table["total_wait_high_ns"] = table["total_wait_ns"]
     table["place"] = [places(sites)[: callsite_rows.MAX_PLACES] for sites in table["sites"]]
     every = data.trace.process_time_ns / max(data.trace.ranks, 1)
-    whole = max(every * len(data.filtered_ranks(state)), 1.0)
-    table["wait_share"] = table["total_wait_ns"] / whole
+    total = max(every * len(data.filtered_ranks(state)), 1.0)
+    table["wait_share"] = table["total_wait_ns"] / total
     order = ["total_wait_ns", "total_elapsed_ns"]
     return table.sort_values(order, ascending=False, kind="stable", ignore_index=True)
 
@@ -100,18 +100,18 @@ def all_callsites(data: TraceData, state: PageState) -> list[dict[str, Any]]:
 
 def parse_band(state: PageState) -> tuple[float, float] | None:
     """Return the band LOW-HIGH of imbalances in the URL, upper end excluded, or None."""
-    found = re.fullmatch(
+    match = re.fullmatch(
         r"(\d{1,18}(?:\.\d{1,9})?)-(\d{1,18}(?:\.\d{1,9})?)", state.get("band"), re.A
     )
-    if found is None or not float(found[1]) < float(found[2]):
+    if match is None or not float(match[1]) < float(match[2]):
         return None
-    return float(found[1]), float(found[2])
+    return float(match[1]), float(match[2])
 
 
 def imbalance_column(instances: pd.DataFrame) -> str:
     """Return the column of the imbalance: ω in message times T, or in ns if T is unknown."""
-    known = bool(instances["worst_factor"].notna().any())
-    return "worst_factor" if known else "worst_imbalance_ns"
+    has_factors = bool(instances["worst_factor"].notna().any())
+    return "worst_factor" if has_factors else "worst_imbalance_ns"
 
 
 def filtered_instances(data: TraceData, callsite: int, state: PageState) -> pd.DataFrame:

@@ -9,9 +9,9 @@ from dash.development.base_component import Component
 
 from mpiprof.diagnosis.finding import MIN_CAUSE_SHARE, Finding, find_causes_at
 from mpiprof.interface.format_units import shorten_text
-from mpiprof.reports import sentences
-from mpiprof.reports.delay_sentences import saving_sentence
 from mpiprof.reports.site_labels import make_callsite_key
+from mpiprof.reports.words import finding_sentences
+from mpiprof.reports.words.finding_sentences import saving_sentence
 
 from .trace_data import TraceData
 from .url_state import PageState, change_filters
@@ -50,12 +50,12 @@ def link_to_timeline(data: TraceData, state: PageState, finding: Finding) -> str
 
 
 def find_causes(
-    data: TraceData, callsite: int | tuple[str, int], least: float = MIN_CAUSE_SHARE
+    data: TraceData, callsite: int | tuple[str, int], min_share: float = MIN_CAUSE_SHARE
 ) -> list[Finding]:
     """Return the findings that blame ranks for at least a share of the waiting at a call site."""
     if data.trace.record == "summary":
         return []
-    return find_causes_at(data.derive("findings"), callsite, least)[:MAX_CAUSES]
+    return find_causes_at(data.derive("findings"), callsite, min_share)[:MAX_CAUSES]
 
 
 def list_causes(data: TraceData, state: PageState, causes: list[Finding]) -> list[Component]:
@@ -66,7 +66,7 @@ def list_causes(data: TraceData, state: PageState, causes: list[Finding]) -> lis
 
 def _make_line(data: TraceData, state: PageState, finding: Finding, number: int) -> Component:
     parts = (
-        f"{sentences.problem_clause(data.trace, finding)}.",
+        f"{finding_sentences.problem_clause(data.trace, finding)}.",
         saving_sentence(data.trace, finding),
     )
     text: list[Any] = [shorten_text(" ".join(part for part in parts if part)), " "]

@@ -81,9 +81,9 @@ def make_navigation(
     further = [
         (page.TITLE, page.PATH + query, path == page.PATH) for page in list(pages)[MAX_TABS:]
     ]
-    here = next((title for title, _, is_here in further if is_here), "More")
-    menu = components.link_menu("More pages", here, further)
-    return [*links, html.Div(menu, className="more here" if here != "More" else "more")]
+    current = next((title for title, _, is_here in further if is_here), "More")
+    menu = components.link_menu("More pages", current, further)
+    return [*links, html.Div(menu, className="more here" if current != "More" else "more")]
 
 
 def make_trace_menu(context: TraceContext, path: str, state: states.PageState) -> Component | None:
@@ -94,15 +94,15 @@ def make_trace_menu(context: TraceContext, path: str, state: states.PageState) -
     names = context.names
     if len(names) == 1:
         return None
-    known = {"" if name == names[0] and not context.lists_runs else name: name for name in names}
-    shown = state.trace or names[0]
+    traces = {"" if name == names[0] and not context.lists_runs else name: name for name in names}
+    current = state.trace or names[0]
     links = [
-        (text, path + states.PageState(name).format_query(), text == shown)
-        for name, text in list(known.items())[:MAX_TRACES]
+        (text, path + states.PageState(name).format_query(), text == current)
+        for name, text in list(traces.items())[:MAX_TRACES]
     ]
     if len(names) > MAX_TRACES:
         links.append((f"All {len(names)} traces", "/runs", False))
-    return components.link_menu("Trace", shown, links)
+    return components.link_menu("Trace", current, links)
 
 
 def _make_filter_button() -> Component:
@@ -128,8 +128,8 @@ def _make_search() -> Component:
     label = "Find rank, file, function or algorithm"
     name = html.Label(label, htmlFor="search", className="hidden-label")
     field = dcc.Input(id="search", placeholder="Find rank, file, function", debounce=0.15)
-    found = html.Div(id="search-found")
-    return html.Div([icon, name, field, html.Kbd("/"), found], className="search", role="search")
+    results = html.Div(id="search-found")
+    return html.Div([icon, name, field, html.Kbd("/"), results], className="search", role="search")
 
 
 def make_key_list() -> Component:
@@ -147,9 +147,9 @@ def name_filters(state: states.PageState, names: dict[str, str]) -> str:
     """Return the active filters as text, or "All ranks". `names`: of communicators."""
     ranks = state.ranks.strip()
     plural = "s" if any(mark in ranks for mark in "-,") else ""
-    communicators = [names.get(one, one) for one in state.communicators]
+    communicators = [names.get(identity, identity) for identity in state.communicators]
     parts: list[Any] = [*state.nodes, *([f"rank{plural} {ranks}"] if ranks else [])]
     parts += [*state.operations, *communicators]
-    shown = ", ".join(str(part)[:40] for part in parts[:3])
-    more = f" and {len(parts) - 3} more" if len(parts) > 3 else ""
-    return shown + more or "All ranks"
+    listed = ", ".join(str(part)[:40] for part in parts[:3])
+    further = f" and {len(parts) - 3} more" if len(parts) > 3 else ""
+    return listed + further or "All ranks"

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.collectives.machine import DEFAULT, machine_of_table, scale_machine
+from mpiprof.collectives.problem_spec import find_algorithm, set_parameters
+from mpiprof.collectives.schedule import Schedule
+from mpiprof.collectives.simulate import Timing, simulate
+from mpiprof.collectives.variant import Variant
 from mpiprof.errors import MpiprofError
-from mpiprof.metrics.library_algorithms import is_native
 from mpiprof.metrics.problem_size import make_problem
-from mpiprof.model.machine import DEFAULT, machine_of_table, scale_machine
-from mpiprof.model.problem_spec import find_algorithm, set_parameters
-from mpiprof.model.schedule import Schedule
-from mpiprof.model.simulate import Timing, simulate
-from mpiprof.model.variant import Variant
+from mpiprof.metrics.shape_names import is_native
 from mpiprof.timeline.segments import COMPLETION, OPEN
 from mpiprof.timeline.window import Timeline
 from mpiprof.trace.types import Array, Float
@@ -34,7 +34,7 @@ class NotModelledError(Exception):
 def model_messages(timeline: Timeline, number: int) -> dict[str, Any]:
     """Return the messages [source rank, target rank, start, end, bytes, round] of an instance.
 
-    Times are in ns after the start of the timeline, simulated (mpiprof.model.simulate) under the
+    Times are in ns after the start of the timeline, simulated (collectives/simulate.py) under the
     recorded arrivals. `end` is the time at which the last rank ends in the model. `scale` is the
     factor applied to the machine's times. It is below 1 if messages would otherwise lie outside the
     recorded calls of their two ranks. Raises NotModelledError if the messages cannot be modelled.
@@ -139,8 +139,8 @@ def _make_model(
         rounds = schedule.rounds
     if rounds > MAX_ROUNDS or rounds * sum(sizes) > 4 * MAX_MESSAGES:
         raise NotModelledError("its schedule has too many messages to draw")
-    known = list(dict.fromkeys(timeline.trace.node_ids.values()))
-    nodes = [0] * sum(sizes) if len(known) < 2 else None
+    node_names = list(dict.fromkeys(timeline.trace.node_ids.values()))
+    nodes = [0] * sum(sizes) if len(node_names) < 2 else None
 
     def run(arrivals: Float, scale: float) -> Timing:
         simulated = simulate(

@@ -1,4 +1,4 @@
-"""Layout around every page (navigation, filters, theme), and the choice of page by URL."""
+"""Frame of every page (navigation, filters, facts of the run), and the choice of page by URL."""
 
 from __future__ import annotations
 
@@ -12,14 +12,64 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from mpiprof.errors import MpiprofError
-from mpiprof.interface.format_units import shorten_text
-from mpiprof.reports import phrases
+from mpiprof.facts.library_algorithms import mpi_name
+from mpiprof.interface.format_units import format_time, shorten_text
+from mpiprof.reports import text
+from mpiprof.reports.words import trace_sentences
 
-from . import components, filter_menus, header, run_facts, search
+from . import components, filter_menus, header, search
 from . import url_state as states
 from .header import FILTERS
 from .pages import list_pages, list_unlisted, live, runs
 from .trace_data import TraceContext, TraceData
+
+MAX_HOSTS = 4
+
+
+def make_line(data: TraceData) -> list[Component]:
+    """Return the line; it needs no pass over the trace."""
+    trace = data.trace
+    program = shorten_text(trace.program)
+    parts: list[Any] = [html.H1(program), *trace_sentences.list_facts(trace)]
+    facts = components.fact_list(list_facts(data))
+    about = html.Details(
+        [html.Summary("About this trace"), html.Div(facts, className="panel")],
+        id="about",
+        className="unfolds",
+    )
+    return [*[html.Span(part) for part in parts], about]
+
+
+def list_facts(data: TraceData) -> list[tuple[str, Any]]:
+    """Return all facts as pairs of name and text, with the recorder's notes."""
+    trace = data.trace
+    partial = bool((trace.meta.get("options") or {}).get("partial"))
+    hidden_count = len(data.hosts) - MAX_HOSTS
+    hosts = ", ".join(data.hosts[:MAX_HOSTS]) + (
+        f" and {hidden_count} more" if hidden_count > 0 else ""
+    )
+    clocks = trace_sentences.clock_sentence(
+        float(trace.clock_error_ns), trace.node_count, partial=partial
+    )
+    facts = [
+        ("ranks", trace_sentences.count_ranks(trace)),
+        ("hosts", shorten_text(hosts)),
+        ("MPI", mpi_name(trace.mpi)),
+        ("started", trace_sentences.started(trace) or "–"),
+        ("run time", format_time(float(trace.run_ns))),
+        ("clocks", clocks),
+        ("message times", trace_sentences.message_time_source(trace)),
+        ("trace", shorten_text(data.path)),
+    ]
+    if trace.sampling_interval > 1:
+        facts.append(("sampled", trace_sentences.sampling_text(trace.sampling_interval)))
+    if record := trace_sentences.message_record(trace):
+        facts.append(("messages", record))
+    facts += [("call sites", reason) for reason in text.explain_addresses(trace)]
+    facts += [("attention", line) for line in trace_sentences.incompleteness_lines(trace)]
+    notes = text.recorder_notes(trace)
+    return [*facts, *(("note", shorten_text(note)) for note in notes)]
+
 
 REFRESH_MS = 2000
 
@@ -118,7 +168,7 @@ def _register_page(app: dash.Dash, context: TraceContext, by_path: dict[str, Mod
         Input("scripts", "data"),
         State("shown", "data"),
     )
-    def show_page(path: str, search: str, scheme: str, version: str, _: Any, shown: Any) -> Any:
+    def show_page(path: str, search: str, scheme: str, version: str, _: Any, current: Any) -> Any:
         """Rebuild the page, unless only keys that the page's own callbacks handle have changed."""
         if not scheme:
             raise PreventUpdate
@@ -130,7 +180,7 @@ def _register_page(app: dash.Dash, context: TraceContext, by_path: dict[str, Mod
         query = state.set_keys(**dict.fromkeys(page_keys)).format_query()
         # All pictures take the colours of the theme by themselves.
         now = [path, query, None if getattr(page, "FOLLOWS", False) else version]
-        if now == shown:
+        if now == current:
             raise PreventUpdate
         return components.make_or_message(page.TITLE, lambda: page.make_layout(context, state)), now
 
@@ -169,7 +219,7 @@ def _register_head(app: dash.Dash, context: TraceContext) -> None:
     )
     def show_facts(_trace: str, _version: str, state: states.PageState) -> Any:
         try:
-            return run_facts.make_line(context.latest_data(state))
+            return make_line(context.latest_data(state))
         except MpiprofError:  # the page reports the error
             return None
 
@@ -196,7 +246,7 @@ def _name_filters(context: TraceContext, state: states.PageState) -> tuple[str, 
 
 def _make_notice(data: TraceData) -> Component | None:
     """Return a sentence on what the trace lacks, for all pages, or None if it is complete."""
-    sentence = phrases.state_sentence(data.trace)
+    sentence = trace_sentences.state_sentence(data.trace)
     if data.is_removed:
         sentence = (
             f"{data.path} was removed, moved or renamed. The pages show only values that were "

@@ -15,16 +15,17 @@ from typing import Any
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from mpiprof.hang import moment_picture, rank_state, status, verdict_text, wait_picture
+from mpiprof.hang import hang_pictures, rank_state, status
 from mpiprof.hang.processes import find_alive, trace_now_ns
-from mpiprof.hang.verdict import Verdict
+from mpiprof.hang.verdict import HangVerdict
 from mpiprof.hang.wait_graph import took_part
+from mpiprof.hang.words import verdict_text
 from mpiprof.interface.format_units import format_count, format_ranks, format_time, shorten_text
 from mpiprof.interface.format_units import format_runs as ranks_of
-from mpiprof.reports import phrases
-from mpiprof.reports.pictures.svg import DataPicture
-from mpiprof.reports.rank_locations import describe_location
+from mpiprof.interface.svg import DataPicture
 from mpiprof.reports.site_labels import communicator_name, describe_site, site_as_data
+from mpiprof.reports.words import trace_sentences
+from mpiprof.reports.words.ranks_and_steps import describe_location
 from mpiprof.trace import Trace
 
 from . import components, source_excerpt
@@ -42,13 +43,13 @@ CORE_HOUR_NS = 3600e9
 
 
 @dataclass(frozen=True)
-class Job:
+class LiveJob:
     """State of a job at one moment; now_ns is None if no process of it runs on this machine."""
 
     data: TraceData
     positions: list[rank_state.Position]
     pending: list[rank_state.Pending]
-    verdict: Verdict
+    verdict: HangVerdict
     now_ns: int | None
 
     @property
@@ -66,16 +67,16 @@ def observe_job(
     data: TraceData,
     positions: list[rank_state.Position],
     pending: list[rank_state.Pending],
-    verdict: Verdict,
-) -> Job:
+    verdict: HangVerdict,
+) -> LiveJob:
     """Return the state of a job now."""
     running = status.is_running(data.trace, positions, verdict)
     now_ns = trace_now_ns(data.trace) if running else None
-    return Job(data, positions, pending, verdict, now_ns)
+    return LiveJob(data, positions, pending, verdict, now_ns)
 
 
 def make_sections(
-    job: Job, state: PageState, context: TraceContext | None = None
+    job: LiveJob, state: PageState, context: TraceContext | None = None
 ) -> dict[str, list[Component]]:
     """Return the content of each section; an empty list if a section has none."""
     chosen = set(job.data.filtered_ranks(state).tolist())
@@ -101,7 +102,7 @@ def digest_section(content: list[Component]) -> str:
 # ---- the verdict and what to do
 
 
-def _state_lines(job: Job) -> list[Component]:
+def _state_lines(job: LiveJob) -> list[Component]:
     """Return the state in a few words with its duration, and the facts of the job in one line."""
     trace, verdict = job.trace, job.verdict
     if not job.unfinished:
@@ -133,7 +134,7 @@ def _state_lines(job: Job) -> list[Component]:
     return [html.P(line, className="live-facts"), title]
 
 
-def _hang_begin(job: Job) -> int | None:
+def _hang_begin(job: LiveJob) -> int | None:
     """Return the time since which the ranks of the verdict wait, or None without a fault."""
     verdict = job.verdict
     if not verdict.is_bad:
@@ -146,7 +147,7 @@ def _hang_begin(job: Job) -> int | None:
     return None if verdict.pending is None else verdict.pending.since_ns
 
 
-def _verdict_sentences(job: Job) -> list[Component]:
+def _verdict_sentences(job: LiveJob) -> list[Component]:
     """Return the verdict as in `status`, or the state of the job with its remedy."""
     if job.verdict.is_bad:
         text = verdict_text.format_verdict(job.trace, job.positions, job.verdict)
@@ -163,11 +164,14 @@ def _verdict_sentences(job: Job) -> list[Component]:
     marked = components.mark_code(sentence)
     lines: list[Component] = [html.P(marked, className="live-sentence")]
     if not job.unfinished or job.now_ns is None:
-        lines += [components.warning_line(line) for line in phrases.incompleteness_lines(job.trace)]
+        lines += [
+            components.warning_line(line)
+            for line in trace_sentences.incompleteness_lines(job.trace)
+        ]
     return lines
 
 
-def _actions(job: Job, state: PageState) -> list[Component]:
+def _actions(job: LiveJob, state: PageState) -> list[Component]:
     """Return the commands for a hung job, and the link to its last second."""
     if not job.unfinished:
         return [dcc.Link("Show the overview", href=state.link_to("/"), className="button")]
@@ -176,12 +180,12 @@ def _actions(job: Job, state: PageState) -> list[Component]:
     link = dcc.Link(
         "Show the last second", href=state.link_to("/timeline", **window), className="button"
     )
-    named = sorted(moment_picture.awaited_ranks(job.verdict)) if job.verdict.is_bad else []
+    awaited = sorted(hang_pictures.awaited_ranks(job.verdict)) if job.verdict.is_bad else []
     commands: list[Component] = [link]
     if job.now_ns is None:
         return commands
-    if named and (command := _process_command(job.trace, named[0], "gdb -batch -ex bt -p")):
-        commands.append(components.show_command(command, f"stack of rank {named[0]}"))
+    if awaited and (command := _process_command(job.trace, awaited[0], "gdb -batch -ex bt -p")):
+        commands.append(components.show_command(command, f"stack of rank {awaited[0]}"))
     first = job.unfinished[0].rank
     if command := _process_command(job.trace, first, "kill"):
         words = (
@@ -203,10 +207,10 @@ def _process_command(trace: Trace, rank: int, command: str) -> str:
     return f"{command} {int(pid)}" if is_here else f"ssh {host[:200]} {command} {int(pid)}"
 
 
-def _source_lines(job: Job, context: TraceContext | None) -> list[Component]:
+def _source_lines(job: LiveJob, context: TraceContext | None) -> list[Component]:
     """Return the source lines at which the first named rank is, if they are allowed."""
-    named = sorted(moment_picture.awaited_ranks(job.verdict)) if job.verdict.is_bad else []
-    call = job.positions[named[0]].current if named else None
+    awaited = sorted(hang_pictures.awaited_ranks(job.verdict)) if job.verdict.is_bad else []
+    call = job.positions[awaited[0]].current if awaited else None
     if call is None or context is None:
         return []
     site = site_as_data(job.trace, call.site)
@@ -215,27 +219,27 @@ def _source_lines(job: Job, context: TraceContext | None) -> list[Component]:
     excerpt = source_excerpt.read_excerpt(str(site["file"]), int(site["line"]), context.sources)
     if excerpt is None:
         return []
-    head = html.H2(f"Where rank {named[0]} {'was last' if call.exit_ns else 'is'}")
+    head = html.H2(f"Where rank {awaited[0]} {'was last' if call.exit_ns else 'is'}")
     return [head, components.source_lines(excerpt)]
 
 
 # ---- pictures
 
 
-def _cells(job: Job) -> list[Component]:
-    return _show(moment_picture.draw_strip(job.trace, job.positions, job.verdict))
+def _cells(job: LiveJob) -> list[Component]:
+    return _show(hang_pictures.draw_strip(job.trace, job.positions, job.verdict))
 
 
-def _graph(job: Job) -> list[Component]:
+def _graph(job: LiveJob) -> list[Component]:
     if not job.verdict.is_bad:
         return []
-    return _show(wait_picture.draw_hang(job.trace, job.positions, job.pending, job.verdict))
+    return _show(hang_pictures.draw_hang(job.trace, job.positions, job.pending, job.verdict))
 
 
-def _moments(job: Job) -> list[Component]:
+def _moments(job: LiveJob) -> list[Component]:
     if not job.verdict.is_bad and (not job.unfinished or job.now_ns is not None):
         return []
-    return _show(moment_picture.draw_moments(job.trace, job.positions, job.verdict))
+    return _show(hang_pictures.draw_moments(job.trace, job.positions, job.verdict))
 
 
 def _show(drawn: DataPicture | None) -> list[Component]:
@@ -249,16 +253,16 @@ def _show(drawn: DataPicture | None) -> list[Component]:
 # ---- pending collectives and ranks
 
 
-def _pending_cards(job: Job, chosen: set[int]) -> list[Component]:
-    shown = [p for p in job.pending if chosen & {*p.arrived, *p.missing}]
-    cards = [_pending_card(job, instance) for instance in shown[:MAX_PENDING]]
-    if len(shown) > MAX_PENDING:
-        cards.append(html.P(f"and {len(shown) - MAX_PENDING} more", className="note"))
+def _pending_cards(job: LiveJob, chosen: set[int]) -> list[Component]:
+    pending = [p for p in job.pending if chosen & {*p.arrived, *p.missing}]
+    cards = [_pending_card(job, instance) for instance in pending[:MAX_PENDING]]
+    if len(pending) > MAX_PENDING:
+        cards.append(html.P(f"and {len(pending) - MAX_PENDING} more", className="note"))
     none = html.P("No collective is pending.", className="note")
     return [html.H2("Pending collectives"), *(cards or [none])]
 
 
-def _pending_card(job: Job, instance: rank_state.Pending) -> Component:
+def _pending_card(job: LiveJob, instance: rank_state.Pending) -> Component:
     locations = ", ".join(describe_site(job.trace, site) for site in instance.sites[:4])
     place = shorten_text(locations) or "unknown place"
     name = communicator_name(job.trace, instance.communicator)
@@ -287,18 +291,18 @@ def _pending_card(job: Job, instance: rank_state.Pending) -> Component:
     return html.Section([html.H3(title), *lines], className="pending")
 
 
-def _missing_line(job: Job, position: rank_state.Position) -> Component:
+def _missing_line(job: LiveJob, position: rank_state.Position) -> Component:
     call = position.current
     location = shorten_text(describe_location(job.trace, position.rank))
-    who = f"rank {position.rank} on {location} "
+    rank_text = f"rank {position.rank} on {location} "
     if call is None:
-        return html.Li(who + "has called no collective yet")
+        return html.Li(rank_text + "has called no collective yet")
     if position.finished:
-        return html.Li(who + "has finished")
+        return html.Li(rank_text + "has finished")
     doing = "last left" if call.exit_ns else "is in"
     where = shorten_text(describe_site(job.trace, call.site))
     since = format_since(job.data, call.exit_ns or call.enter_ns)
-    return html.Li(f"{who}{doing} {call.operation} at {where}, {since}")
+    return html.Li(f"{rank_text}{doing} {call.operation} at {where}, {since}")
 
 
 def format_since(data: TraceData, at_ns: int) -> str:
@@ -306,7 +310,7 @@ def format_since(data: TraceData, at_ns: int) -> str:
     return f"{format_time(float(at_ns - data.trace.run_start_ns))} after the start"
 
 
-def _rank_table(job: Job, chosen: set[int]) -> Component:
+def _rank_table(job: LiveJob, chosen: set[int]) -> Component:
     """Return a table of ranks; ranks in the same state, call and location share a row."""
     groups: dict[tuple[str, str, str], list[rank_state.Position]] = {}
     for position in (p for p in job.positions if p.rank in chosen):

@@ -20,11 +20,11 @@ from mpiprof.interface.format_units import (
     format_time,
     shorten_text,
 )
-from mpiprof.metrics.waiting_pairs import list_waiting_pairs
-from mpiprof.reports import late_rank_sentences
+from mpiprof.metrics.rank_pairs import list_waiting_pairs
 from mpiprof.reports.overview import proof
 from mpiprof.reports.pictures.caused_waits import CausedWaits, draw_caused_waits
 from mpiprof.reports.site_labels import format_site
+from mpiprof.reports.words import callsite_sentences
 
 from . import (
     callsite_table,
@@ -35,7 +35,7 @@ from . import (
     pair_tables,
 )
 from .figures.rank_pairs import draw_pair_matrix
-from .message_tables import MessageRows
+from .message_tables import MessageTableRows
 from .picture import Picture
 from .trace_data import TraceContext, TraceData
 from .url_state import PageState, clear_filters
@@ -63,10 +63,10 @@ def make_layout(context: TraceContext, state: PageState, callsite: str, back: An
     """
     data = context.latest_data(state)
     table = message_tables.filtered_message_callsites(data, state)
-    found = filtered_tables.table_records(table[table["callsite"] == callsite])
-    if not found:
+    records = filtered_tables.table_records(table[table["callsite"] == callsite])
+    if not records:
         raise UsageError(f"no call site {callsite} of messages passes the filters")
-    row = found[0]
+    row = records[0]
     rows = message_tables.filtered_messages(data, state).at_callsite(
         row["operation"], int(row["site_id"])
     )
@@ -89,7 +89,7 @@ def make_layout(context: TraceContext, state: PageState, callsite: str, back: An
 def _make_head(
     data: TraceData,
     state: PageState,
-    rows: MessageRows,
+    rows: MessageTableRows,
     row: dict[str, Any],
     causes: list[Finding],
     back: Any,
@@ -100,7 +100,7 @@ def _make_head(
     facts = [str(row["operation"]), *([format_size(float(size))] if size >= 0 else [])]
     site_key = str(row["operation"]), int(row["site_id"])
     partial = finding_links.find_causes(data, site_key, MIN_PARTIAL_SHARE)
-    phrases = late_rank_sentences.message_headline(row, causes, partial)
+    phrases = callsite_sentences.message_headline(row, causes, partial)
     sentence = html.Div(
         [
             back([site, f" · {', '.join(facts)}"]),
@@ -133,7 +133,11 @@ def _make_numbers(data: TraceData, state: PageState, row: dict[str, Any]) -> Com
 
 
 def _make_ranks(
-    data: TraceData, state: PageState, rows: MessageRows, row: dict[str, Any], causes: list[Finding]
+    data: TraceData,
+    state: PageState,
+    rows: MessageTableRows,
+    row: dict[str, Any],
+    causes: list[Finding],
 ) -> Component:
     """Return the waiting by rank, as the overview draws it: causes above, waits below."""
     waits, note = find_caused_waits(data, state, rows, row, causes)
@@ -146,7 +150,11 @@ def _make_ranks(
 
 
 def find_caused_waits(
-    data: TraceData, state: PageState, rows: MessageRows, row: dict[str, Any], causes: list[Finding]
+    data: TraceData,
+    state: PageState,
+    rows: MessageTableRows,
+    row: dict[str, Any],
+    causes: list[Finding],
 ) -> tuple[CausedWaits, str]:
     """Return the waiting at a call site by rank, and how to read its picture.
 
@@ -157,9 +165,9 @@ def find_caused_waits(
     if causes:
         blamed = proof.mark_blamed(data.trace, causes[0])
     if clear_filters(state) == state and data.trace.record != "summary":
-        known = data.derive("rank_waits")((str(row["operation"]), int(row["site_id"])))
-        if known is not None:
-            caused, waited = known
+        waits = data.derive("rank_waits")((str(row["operation"]), int(row["site_id"])))
+        if waits is not None:
+            caused, waited = waits
             return CausedWaits(caused, waited, blamed), proof.HOW_TO_READ_MESSAGES
     awaited, waited = (
         rows.sum_waits(by).reindex(range(data.trace.ranks), fill_value=0).to_numpy(np.float64)
@@ -169,7 +177,7 @@ def find_caused_waits(
 
 
 def _make_matrix(
-    rows: MessageRows, state: PageState, graph: str, quantities: Sequence[str]
+    rows: MessageTableRows, state: PageState, graph: str, quantities: Sequence[str]
 ) -> Component | None:
     """Return the matrix of messages by rank with its choice of quantity, or None if it is empty.
 
@@ -179,14 +187,14 @@ def _make_matrix(
     available = [name for name in quantities if matrix.get_cells(name).any()]
     if not available:
         return None
-    wanted = state.get(pair_tables.QUANTITY)
-    chosen = wanted if wanted in available else available[0]
+    quantity = state.get(pair_tables.QUANTITY)
+    chosen = quantity if quantity in available else available[0]
     choices = {name: pair_tables.QUANTITIES[name] for name in available}
     links = components.choice_links(choices, chosen, partial(pair_tables.link_to_quantity, state))
     cells = matrix.get_cells(chosen)
 
-    def draw(shown: PageState) -> go.Figure:
-        return draw_pair_matrix(matrix.ranks, cells, chosen, dark=shown.dark)
+    def draw(drawn_state: PageState) -> go.Figure:
+        return draw_pair_matrix(matrix.ranks, cells, chosen, dark=drawn_state.dark)
 
     return html.Section(
         [

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mpiprof.metrics.callsites import make_message_table
 from mpiprof.metrics.message_callsite_sums import KEYS, MessageCallsiteSums, find_located_waits
-from mpiprof.metrics.message_callsites import make_message_table, make_pair_table
-from mpiprof.metrics.pair_matrix import MAX_ROWS, PairMatrix, make_pair_matrix
+from mpiprof.metrics.rank_pairs import MAX_PAIR_ROWS, PairMatrix, make_pair_matrix, make_pair_table
 from mpiprof.reports.site_labels import places
 
 from .trace_data import TraceData
@@ -18,38 +18,38 @@ from .url_state import PageState
 
 
 @dataclass(frozen=True)
-class MessageRows:
+class MessageTableRows:
     """Rows of `Trace.message_sums` and of the located waits of one trace."""
 
     data: TraceData
     sums: pd.DataFrame
     waits: pd.DataFrame
 
-    def at_callsite(self, operation: str, site_id: int) -> MessageRows:
+    def at_callsite(self, operation: str, site_id: int) -> MessageTableRows:
         """Return the rows of one call site."""
         parts = (
             table[(table["operation"] == operation) & (table["site_id"] == site_id)]
             for table in (self.sums, self.waits)
         )
-        return MessageRows(self.data, *parts)
+        return MessageTableRows(self.data, *parts)
 
-    def make_matrix(self, most: int = MAX_ROWS) -> PairMatrix:
+    def make_matrix(self, max_rows: int = MAX_PAIR_ROWS) -> PairMatrix:
         """Return messages, bytes and waiting by pair of ranks."""
         pairs = make_pair_table(self.sums, self.waits)
-        return make_pair_matrix(self.data.trace, pairs, most)
+        return make_pair_matrix(self.data.trace, pairs, max_rows)
 
     def sum_waits(self, by: str) -> pd.Series[Any]:
         """Return the wait by "rank" (that waits) or by "awaited" rank."""
         return self.waits.groupby(by)["wait_ns"].sum()
 
 
-def filtered_messages(data: TraceData, state: PageState) -> MessageRows:
+def filtered_messages(data: TraceData, state: PageState) -> MessageTableRows:
     """Return the rows that pass all filters; a filter of ranks selects the ranks that call."""
     sums = data.derive("message_sums")
     waits = data.compute_once("located waits", lambda: find_located_waits(data.trace))
     if not (state.communicators or state.operations or state.nodes or state.ranks):
-        return MessageRows(data, sums, waits)
-    return MessageRows(data, *(_filter_rows(data, table, state) for table in (sums, waits)))
+        return MessageTableRows(data, sums, waits)
+    return MessageTableRows(data, *(_filter_rows(data, table, state) for table in (sums, waits)))
 
 
 def _filter_rows(data: TraceData, table: pd.DataFrame, state: PageState) -> pd.DataFrame:
@@ -77,8 +77,8 @@ def filtered_message_callsites(data: TraceData, state: PageState) -> pd.DataFram
 def _make_callsites(data: TraceData, state: PageState) -> pd.DataFrame:
     rows = filtered_messages(data, state)
     ranks = len(data.filtered_ranks(state)) / max(data.trace.ranks, 1)
-    whole = max(data.trace.process_time_ns * ranks, 1.0)
-    table = make_message_table(MessageCallsiteSums(data.trace, rows.sums, rows.waits, whole))
+    total_ns = max(data.trace.process_time_ns * ranks, 1.0)
+    table = make_message_table(MessageCallsiteSums(data.trace, rows.sums, rows.waits, total_ns))
     table["callsite"] = [f"{operation}:{site}" for operation, site in table[KEYS].to_numpy()]
     table["place"] = [places(sites)[:400] for sites in table["sites"]]
     order = ["total_wait_ns", "total_elapsed_ns"]

@@ -34,7 +34,7 @@ NOTES = {
     "algorithms": "callsite_algorithms",
     "whom": "pages.messages",
     "messages": "pages.messages",
-    "timeline": "figures.timeline",
+    "timeline": "trace_figures",
 }
 NOTE_WIDTH, NOTE_SIZE, NOTE_LINE, NOTE_GAP = 110, 11, 15, 18  # characters, and px
 DEFAULT_HEIGHT = 450  # px of a figure of Plotly
@@ -105,7 +105,7 @@ class Plots:
             raise UsageError(f"{measure}: no such measure; known: {', '.join(charts.MEASURES)}")
         compared = import_module("mpiprof.diagnosis.compare").compare([self._trace], [other])
         difference = import_module("mpiprof.diagnosis.compare_verdict").judge_difference(compared)
-        find = import_module("mpiprof.reports.comparability").incomparable_sentence
+        find = import_module("mpiprof.reports.words.compare_sentences").incomparable_sentence
         if reason := find(difference, [self._trace], [other]):
             raise UsageError(reason)
         table = charts.name_places(compared)
@@ -116,7 +116,7 @@ class Plots:
 
     def hang(self) -> NotebookPicture:
         """Ranks that wait for each other in a job that hangs."""
-        fault, drawn = import_module("mpiprof.hang.wait_picture").describe_fault(self._trace)
+        fault, drawn = import_module("mpiprof.hang.hang_pictures").describe_fault(self._trace)
         if drawn is None:
             raise UsageError(fault or "no fault is visible: the job ended, or it still runs")
         return self._show(drawn.svg, f"{fault} {drawn.how_to_read}")
@@ -172,13 +172,13 @@ class Plots:
 
     @cached_property
     def _verdict(self) -> Any:
-        verdict = import_module("mpiprof.diagnosis.verdict")
+        verdict = import_module("mpiprof.diagnosis.findings")
         return verdict.make_verdict(self._trace, self._trace.derive("findings"))
 
     def _show(self, svg: str, note: str, width: float = 0.0) -> NotebookPicture:
         pictures = import_module("mpiprof.reports.pictures.notebook_picture")
-        shown: NotebookPicture = pictures.NotebookPicture(svg, note, width)
-        return shown
+        picture: NotebookPicture = pictures.NotebookPicture(svg, note, width)
+        return picture
 
     @cached_property
     def _data(self) -> Any:
@@ -223,6 +223,6 @@ def _data_of(trace: Trace) -> Any:
 
 def list_findings(trace: Trace, gains: Sequence[Any] = ()) -> list[Any]:
     """Return the findings of a trace in a list that a notebook shows as a table."""
-    from mpiprof.reports import finding_list  # imports much that `mpiprof.open` does not need
+    from mpiprof.reports import notebook_table  # imports much that `mpiprof.open` does not need
 
-    return finding_list.list_findings(trace, gains)
+    return notebook_table.list_findings(trace, gains)

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 MOST = 20  # rows
 
 
-class Tables:
+class NotebookTables:
     """The tables of one trace."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
 
     def __repr__(self) -> str:
-        names = ", ".join(name for name in vars(Tables) if not name.startswith("_"))
+        names = ", ".join(name for name in vars(NotebookTables) if not name.startswith("_"))
         return f"<tables of {str(self._trace.path)!r}: {names}>"
 
     def callsites(self, most: int = MOST) -> NotebookTable:

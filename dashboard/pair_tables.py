@@ -11,11 +11,9 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from mpiprof.interface.format_units import format_count, format_share, format_time, shorten_text
-from mpiprof.metrics.pair_matrix import PairMatrix
-from mpiprof.metrics.wait_matrix import MAX_ROWS
-from mpiprof.metrics.waiting_pairs import list_waiting_pairs, select_pairs
-from mpiprof.reports import message_pairs
-from mpiprof.reports.rank_locations import describe_location
+from mpiprof.metrics.rank_pairs import MAX_WAIT_ROWS, PairMatrix, list_waiting_pairs, select_pairs
+from mpiprof.reports.words import message_sentences
+from mpiprof.reports.words.ranks_and_steps import describe_location
 from mpiprof.trace.types import Float, Int
 
 from . import filtered_tables, message_tables
@@ -47,13 +45,13 @@ def filtered_pairs(data: TraceData, state: PageState) -> pd.DataFrame:
 
 def list_matrices(data: TraceData, state: PageState) -> Matrices:
     """Return the ranks and cells of each quantity that is not zero everywhere."""
-    matrix = message_tables.filtered_messages(data, state).make_matrix(MAX_ROWS)
-    found: Matrices = {}
+    matrix = message_tables.filtered_messages(data, state).make_matrix(MAX_WAIT_ROWS)
+    matrices: Matrices = {}
     for name in QUANTITIES:
         cells = _sum_all(data, state, matrix) if name == "all" else matrix.get_cells(name)
         if cells is not None and cells.any():
-            found[name] = matrix.ranks, cells
-    return found
+            matrices[name] = matrix.ranks, cells
+    return matrices
 
 
 def _sum_all(data: TraceData, state: PageState, matrix: PairMatrix) -> Float | None:
@@ -78,17 +76,17 @@ def chosen_quantity(state: PageState, matrices: Matrices) -> str:
 
 def selected_cell(state: PageState) -> tuple[Run, Run] | None:
     """Return the runs of ranks, down and across, of the cell in the URL, or None."""
-    found = CELL_PATTERN.fullmatch(state.get(CELL))
-    if found is None:
+    match = CELL_PATTERN.fullmatch(state.get(CELL))
+    if match is None:
         return None
-    first, last, first_across, last_across = (int(text) if text else -1 for text in found.groups())
+    first, last, first_across, last_across = (int(text) if text else -1 for text in match.groups())
     return (first, max(first, last)), (first_across, max(first_across, last_across))
 
 
 def make_pair_list(data: TraceData, state: PageState) -> Component | None:
     """Return the pairs of ranks that wait most, of all pairs or of the selected cell."""
     pairs = filtered_pairs(data, state)
-    whole, cell = max(float(pairs["wait_ns"].sum()), 1.0), selected_cell(state)
+    total_ns, cell = max(float(pairs["wait_ns"].sum()), 1.0), selected_cell(state)
     title: list[Any] = ["Pairs of ranks that wait most"]
     if cell is not None:
         pairs = _pairs_of_cell(state, pairs, cell)
@@ -104,20 +102,20 @@ def make_pair_list(data: TraceData, state: PageState) -> Component | None:
     if not len(pairs):
         none = html.P("These ranks do not wait for messages of each other.", className="note")
         return html.Section([html.H2(title), none]) if cell else None
-    most = MAX_LISTED if state.get(SHOWN) == "all" else MAX_PAIRS
-    rows = [_make_row(data, state, row, whole) for _, row in pairs.head(most).iterrows()]
+    max_pairs = MAX_LISTED if state.get(SHOWN) == "all" else MAX_PAIRS
+    rows = [_make_row(data, state, row, total_ns) for _, row in pairs.head(max_pairs).iterrows()]
     names = ("waits", "for", "waiting", "of all", "longest", "call site")
     head = html.Thead(html.Tr([html.Th(name, scope="col") for name in names]))
-    rest = _describe_rest(state, len(pairs) - most, most == MAX_LISTED)
+    remainder = _describe_rest(state, len(pairs) - max_pairs, max_pairs == MAX_LISTED)
     table = html.Table([head, html.Tbody(rows)], className="table messages-table")
-    return html.Section([html.H2(title), html.Div(table, className="messages-scroll"), *rest])
+    return html.Section([html.H2(title), html.Div(table, className="messages-scroll"), *remainder])
 
 
-def _describe_rest(state: PageState, more: int, is_whole: bool) -> list[Component]:
+def _describe_rest(state: PageState, hidden_count: int, is_whole: bool) -> list[Component]:
     """Return the link to the pairs that are not listed, or their number if most are listed."""
-    if more <= 0:
+    if hidden_count <= 0:
         return []
-    text = f"and {format_count(more)} more pairs"
+    text = f"and {format_count(hidden_count)} more pairs"
     if is_whole:
         return [
             html.P(f"{text}; a click on a cell of the matrix lists its pairs", className="note")
@@ -135,14 +133,14 @@ def _pairs_of_cell(state: PageState, pairs: pd.DataFrame, cell: tuple[Run, Run])
     return both.sort_values("wait_ns", ascending=False, kind="stable", ignore_index=True)
 
 
-def _make_row(data: TraceData, state: PageState, row: Any, whole: float) -> Component:
-    site = shorten_text(message_pairs.format_pair_site(data.trace, row))
+def _make_row(data: TraceData, state: PageState, row: Any, total_ns: float) -> Component:
+    site = shorten_text(message_sentences.format_pair_site(data.trace, row))
     wait, longest = float(row["wait_ns"]), format_time(float(row["longest_ns"]))
     cells = [
         html.Td(f"rank {row['rank']}", title=describe_location(data.trace, int(row["rank"]))),
         html.Td(f"rank {row['awaited']}", title=describe_location(data.trace, int(row["awaited"]))),
         html.Td(html.B(format_time(wait)), className="number"),
-        html.Td(format_share(wait / whole), className="number"),
+        html.Td(format_share(wait / total_ns), className="number"),
         html.Td(dcc.Link(longest, href=link_to_longest(data, state, row)), className="number"),
         html.Td(dcc.Link(site, href=link_to_callsite(state, row))),
     ]

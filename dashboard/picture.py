@@ -18,9 +18,9 @@ class Picture(Component):
     _namespace = "mpiprof"
     _type = "Picture"
 
-    def __init__(self, svg: str, **more: Any) -> None:
+    def __init__(self, svg: str, **attributes: Any) -> None:
         self._prop_names = ["id", "svg", "className"]
         self._valid_wildcard_attributes: list[str] = []
         self.available_properties = self._prop_names
         self.available_wildcard_properties = self._valid_wildcard_attributes
-        super().__init__(svg=svg, **more)  # type: ignore[no-untyped-call]
+        super().__init__(svg=svg, **attributes)  # type: ignore[no-untyped-call]

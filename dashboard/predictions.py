@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mpiprof.collectives import machine as machines
+from mpiprof.collectives.machine import Machine
+from mpiprof.collectives.schedule import Problem
 from mpiprof.diagnosis.findings import Gain
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.interface.format_units import format_count
 from mpiprof.interface.shell_hints import format_command
-from mpiprof.model import machine as machines
-from mpiprof.model.machine import Machine
-from mpiprof.model.schedule import Problem
 from mpiprof.trace.types import Float
 from mpiprof.tune import predict, result, tasks
 from mpiprof.tune.candidates import list_candidates
-from mpiprof.tune.gains import make_gain
-from mpiprof.tune.tasks import Pattern, Work
+from mpiprof.tune.predict import make_gain
+from mpiprof.tune.tasks import Pattern, TuningTask
 
 from .trace_data import TraceData
 
@@ -37,7 +37,7 @@ MAX_LARGER_SIZE = 1024  # processes in the predictions for larger jobs
 SEED = 20080601
 
 
-def list_works(data: TraceData) -> list[Work]:
+def list_works(data: TraceData) -> list[TuningTask]:
     """Return the tuning tasks of the trace, costliest first; an empty list for a summary."""
     if data.trace.record == "summary":
         return []
@@ -49,12 +49,12 @@ def require_machine(data: TraceData) -> Machine:
     return machines.machine_of_table(data.trace.machine, "the trace")
 
 
-def work_at_callsite(data: TraceData, callsite: int) -> Work | None:
+def work_at_callsite(data: TraceData, callsite: int) -> TuningTask | None:
     """Return the costliest task of a call site, or None if the call site has no task."""
     return next((w for w in list_works(data) if w.callsite == callsite), None)
 
 
-def simulate_work(data: TraceData, work: Work) -> result.Result:
+def simulate_work(data: TraceData, work: TuningTask) -> result.Result:
     """Return the simulated result of all candidates; raises UsageError above MAX_PROCESSES."""
     _refuse_large(data, work)
 
@@ -64,7 +64,7 @@ def simulate_work(data: TraceData, work: Work) -> result.Result:
     return data.compute_once(("race", work.callsite, work.bytes, work.ranks), race)
 
 
-def _refuse_large(data: TraceData, work: Work) -> None:
+def _refuse_large(data: TraceData, work: TuningTask) -> None:
     if work.members > MAX_PROCESSES:
         raise UsageError(
             f"{format_count(work.members)} processes are too many to simulate for a page: use "
@@ -93,7 +93,7 @@ def mean_wait_ns(data: TraceData, callsite: int) -> float:
     return float(row["wait_ns"]) / max(int(row["size"]), 1)
 
 
-def judge_prediction(data: TraceData, predicted: result.Result) -> result.Verdict:
+def judge_prediction(data: TraceData, predicted: result.Result) -> result.TuningVerdict:
     """Return the verdict on a result."""
     return result.judge(predicted, float(data.callsites["total_elapsed_ns"].sum()))
 
@@ -110,7 +110,7 @@ def find_gains(data: TraceData) -> list[Gain]:
     return [make_gain(v) for v in verdicts if v.worth == result.YES]
 
 
-def predict_sizes(data: TraceData, work: Work) -> pd.DataFrame:
+def predict_sizes(data: TraceData, work: TuningTask) -> pd.DataFrame:
     """Return the predictions at the recorded and at larger numbers of processes.
 
     Columns: processes, algorithm, score_ns. Arrivals are drawn from the recorded arrivals. Further
@@ -149,7 +149,7 @@ def predict_sizes(data: TraceData, work: Work) -> pd.DataFrame:
     return data.compute_once(("sizes", work.callsite, work.bytes, work.ranks), race)
 
 
-def grow_work(work: Work, processes: int) -> Work:
+def grow_work(work: TuningTask, processes: int) -> TuningTask:
     """Return the task scaled to more processes, or the task itself if the number is the same."""
     if processes == work.size:
         return work

@@ -14,11 +14,11 @@ from dash import Input, Output, Patch, State, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
-from mpiprof.diagnosis import sampled_stacks
-from mpiprof.diagnosis.sampled_stacks import StackTree
+from mpiprof.diagnosis import sampled_code
+from mpiprof.diagnosis.sampled_code import StackTree
 from mpiprof.interface.format_units import format_ranks
 from mpiprof.interface.shell_hints import format_command
-from mpiprof.reports import stack_sentences
+from mpiprof.reports.words import stack_sentences
 
 from . import components, filtered_tables
 from . import url_state as states
@@ -52,13 +52,17 @@ def make_section(data: TraceData, state: states.PageState, callsite: int | None)
     tree = read_tree(data, choice, callsite)
     links = _make_links(state, choice, late, callsite)
     if not tree.samples[0, 0]:
-        who = format_ranks(choice.ranks) or "the ranks"
-        why = f"No sample of {who} precedes these calls: the code there takes too little time."
+        ranks_text = format_ranks(choice.ranks) or "the ranks"
+        why = (
+            f"No sample of {ranks_text} precedes these calls: the code there takes too little time."
+        )
         return _section([html.P(why), links], callsite)
     compared = bool(choice.others)
 
-    def draw(shown: states.PageState) -> go.Figure:
-        return figures.draw_stacks(tree, compared=compared, dark=shown.dark, box=state.get(BOX))
+    def draw(drawn_state: states.PageState) -> go.Figure:
+        return figures.draw_stacks(
+            tree, compared=compared, dark=drawn_state.dark, box=state.get(BOX)
+        )
 
     names = stack_sentences.name_groups([choice.ranks, *[choice.others] * compared])
     parts: list[Component] = []
@@ -95,7 +99,7 @@ def describe_boxes(choice: Choice) -> str:
 def find_late_ranks(data: TraceData, callsite: int | None) -> list[int]:
     """Return the late ranks of a call site, or of the whole run."""
     return data.compute_once(
-        ("late ranks", callsite), lambda: sampled_stacks.find_late_ranks(data.trace, callsite)
+        ("late ranks", callsite), lambda: sampled_code.find_late_ranks(data.trace, callsite)
     )
 
 
@@ -106,15 +110,15 @@ def find_choice(data: TraceData, state: states.PageState, callsite: int | None) 
     if callsite is not None:
         members = np.intersect1d(members, filtered_tables.callsite_members(data, callsite))
     ranks = members.tolist()
-    others = [rank for rank in ranks if rank not in set(late)]
+    other_ranks = [rank for rank in ranks if rank not in set(late)]
     name = state.get(KEY, DIFFERENCE)
     if name.isdecimal() and int(name) < data.trace.ranks:
         return Choice(name, [int(name)], [])
     if name == LATE and late:
         return Choice(LATE, late, [])
-    if name == ALL or not (late and others):
+    if name == ALL or not (late and other_ranks):
         return Choice(ALL, ranks, [])
-    return Choice(DIFFERENCE, late, others)
+    return Choice(DIFFERENCE, late, other_ranks)
 
 
 def read_tree(data: TraceData, choice: Choice, callsite: int | None) -> StackTree:
@@ -123,8 +127,8 @@ def read_tree(data: TraceData, choice: Choice, callsite: int | None) -> StackTre
     trace = data.trace
 
     def make() -> StackTree:
-        sites = None if callsite is None else sampled_stacks.list_sites(trace, callsite)
-        return sampled_stacks.make_stack_tree(trace, groups, sites)
+        sites = None if callsite is None else sampled_code.list_sites(trace, callsite)
+        return sampled_code.make_stack_tree(trace, groups, sites)
 
     key = ("stacks", callsite, tuple(choice.ranks), tuple(choice.others))
     return data.compute_once(key, make)
@@ -138,7 +142,7 @@ def _section(parts: list[Component], callsite: int | None) -> Component:
 
 def _explain_missing(data: TraceData) -> list[Component]:
     """Return why there are no samples, and the remedy."""
-    reasons = sampled_stacks.explain_missing_samples(data.trace)
+    reasons = sampled_code.explain_missing_samples(data.trace)
     if reasons:
         rank, reason = next(iter(sorted(reasons.items())))
         return [html.P(f"No samples: {reason} (rank {rank}).")]
@@ -198,9 +202,9 @@ def register_section(
         Input(name, "id"),
         State(f"{name}-choice", "data"),
     )
-    def show(_: str, __: str, shown: Any, state: states.PageState) -> Any:
+    def show(_: str, __: str, current: Any, state: states.PageState) -> Any:
         chosen = state.get(KEY, DIFFERENCE)
-        if shown == chosen:
+        if current == chosen:
             raise PreventUpdate
         data = context.latest_data(state)
         make = partial(make_section, data, state, choose_callsite(state))
@@ -230,10 +234,10 @@ def register_choice(app: dash.Dash) -> None:
         State("functions-box", "data"),
         prevent_initial_call=True,
     )
-    def follow(_: str, shown: str | None, state: states.PageState) -> tuple[Patch, str]:
+    def follow(_: str, current: str | None, state: states.PageState) -> tuple[Patch, str]:
         """Enlarge the box of the URL, after a step back in the browser's history."""
         box = state.get(BOX)
-        if box == (shown or ""):
+        if box == (current or ""):
             raise PreventUpdate
         figure = Patch()
         figure["data"][0]["level"] = box

@@ -10,10 +10,10 @@ from itertools import islice
 from dash import dcc, html
 from dash.development.base_component import Component
 
+from mpiprof.collectives.catalogue import load_catalogue
 from mpiprof.interface.format_units import shorten_text
-from mpiprof.model.catalogue import load_catalogue
-from mpiprof.reports.rank_locations import host_of
 from mpiprof.reports.site_labels import routine_at
+from mpiprof.reports.words.ranks_and_steps import host_of
 
 from . import filtered_tables
 from .trace_data import TraceData
@@ -24,7 +24,7 @@ RANKS = re.compile(r"(?:ranks?\s*)?(\d{1,9}(?:\s*-\s*\d{1,9})?)")
 
 
 @dataclass(frozen=True)
-class Target:
+class SearchTarget:
     """One result: the name of its group, its text and its address."""
 
     group: str
@@ -32,7 +32,7 @@ class Target:
     href: str
 
 
-def find_targets(data: TraceData, state: PageState, query: str) -> list[Target]:
+def find_targets(data: TraceData, state: PageState, query: str) -> list[SearchTarget]:
     """Return the results for a query; all its words must occur, whatever their case."""
     text = query[:MAX_TEXT].strip().lower()
     if not text:
@@ -48,55 +48,57 @@ def find_targets(data: TraceData, state: PageState, query: str) -> list[Target]:
     return [target for group in groups for target in islice(group, MAX_OF_GROUP)]
 
 
-def _find_ranks(data: TraceData, state: PageState, text: str) -> Iterator[Target]:
-    found = RANKS.fullmatch(text)
-    ranks = parse_ranks(found[1], data.trace.ranks) if found else None
-    if found and ranks:
-        name = found[1] if len(ranks) > 1 else str(ranks[0])
+def _find_ranks(data: TraceData, state: PageState, text: str) -> Iterator[SearchTarget]:
+    match = RANKS.fullmatch(text)
+    ranks = parse_ranks(match[1], data.trace.ranks) if match else None
+    if match and ranks:
+        name = match[1] if len(ranks) > 1 else str(ranks[0])
         where = f" on {host_of(data.trace, ranks[0])}" if len(ranks) == 1 else ""
         query = change_filters(state.without_page_keys(), {"ranks": name}).format_query()
-        yield Target("rank", f"rank{'s' * (len(ranks) > 1)} {name}{where}", "/timeline" + query)
+        yield SearchTarget(
+            "rank", f"rank{'s' * (len(ranks) > 1)} {name}{where}", "/timeline" + query
+        )
 
 
-def _find_hosts(data: TraceData, state: PageState, words: list[str]) -> Iterator[Target]:
+def _find_hosts(data: TraceData, state: PageState, words: list[str]) -> Iterator[SearchTarget]:
     for host in data.hosts:
         if all(word in host.lower() for word in words):
             query = change_filters(state.without_page_keys(), {"nodes": [host]}).format_query()
-            yield Target("node", shorten_text(host), "/" + query)
+            yield SearchTarget("node", shorten_text(host), "/" + query)
 
 
-def _find_callsites(data: TraceData, state: PageState, words: list[str]) -> Iterator[Target]:
+def _find_callsites(data: TraceData, state: PageState, words: list[str]) -> Iterator[SearchTarget]:
     table = data.callsites.sort_values("total_elapsed_ns", ascending=False, kind="stable")
     for row in filtered_tables.table_records(table):
         name = routine_at(row)
         if all(word in name.lower() for word in words):
             href = state.link_to("/callsites", callsite=row["callsite"])
-            yield Target("call site", shorten_text(name), href)
+            yield SearchTarget("call site", shorten_text(name), href)
 
 
-def _find_algorithms(state: PageState, words: list[str]) -> Iterator[Target]:
-    names = dict.fromkeys((one.operation, one.name) for one in load_catalogue())
+def _find_algorithms(state: PageState, words: list[str]) -> Iterator[SearchTarget]:
+    names = dict.fromkeys((entry.operation, entry.name) for entry in load_catalogue())
     for operation, algorithm in names:
         text = f"{algorithm} of {operation}"
         if all(word in f"algorithm {text}" for word in words):
             href = state.link_to("/algorithms", of=operation, name=algorithm)
-            yield Target("algorithm", text, href)
+            yield SearchTarget("algorithm", text, href)
 
 
-def _find_functions(state: PageState, words: list[str]) -> Iterator[Target]:
+def _find_functions(state: PageState, words: list[str]) -> Iterator[SearchTarget]:
     text = "functions between collectives: flame graph"
     if all(word in text for word in words):
-        yield Target("page", text, state.link_to("/functions"))
+        yield SearchTarget("page", text, state.link_to("/functions"))
 
 
-def make_results(targets: list[Target], query: str) -> Component | None:
+def make_results(targets: list[SearchTarget], query: str) -> Component | None:
     """Return the results as a list of links, or None without a query."""
     if not query.strip():
         return None
     if not targets:
         return html.P("No rank, node, file, function or algorithm matches.", className="panel note")
     items = [
-        html.Li(dcc.Link([html.Span(one.group), html.B(one.text)], href=one.href))
-        for one in targets
+        html.Li(dcc.Link([html.Span(target.group), html.B(target.text)], href=target.href))
+        for target in targets
     ]
     return html.Ul(items, className="panel")

@@ -42,8 +42,8 @@ def read_excerpt(file: str, line: int, allowed: Sequence[Path]) -> Excerpt | Non
         lines = text.split("\n", line + LINES_AROUND + 1)[: line + LINES_AROUND]
         if len(lines) >= line:
             first = max(line - LINES_AROUND, 1)
-            shown = [source_line.rstrip("\r").expandtabs(4) for source_line in lines[first - 1 :]]
-            return Excerpt(first, tuple(shown_line[:MAX_COLUMNS] for shown_line in shown), line)
+            excerpt = [source_line.rstrip("\r").expandtabs(4) for source_line in lines[first - 1 :]]
+            return Excerpt(first, tuple(shown_line[:MAX_COLUMNS] for shown_line in excerpt), line)
     return None
 
 

@@ -9,16 +9,21 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from mpiprof.metrics.library_algorithms import is_native
-from mpiprof.reports.colours import CYCLE, GREEN, GREY, WAITING, WORK, operation_colour
-from mpiprof.reports.tokens import (
+from mpiprof.interface.tokens import (
+    CYCLE,
     FONT,
-    MESSAGES,
+    GREEN,
+    GREY,
+    MESSAGE_CALLS,
     OPERATIONS,
     TOKENS,
+    WAITING,
+    WORK,
     get_colour,
     name_operation_colour,
+    operation_colour,
 )
+from mpiprof.metrics.shape_names import is_native
 
 OUTSIDE = "#9AA5B1"
 BALANCED = GREEN
@@ -51,22 +56,22 @@ def state_tokens(kind: str, names: Sequence[str]) -> list[str]:
     free = list(OPERATIONS)
     chosen = []
     for name in names:
-        wanted = OPERATIONS[zlib.crc32(name.split(":")[0].encode()) % len(OPERATIONS)]
+        token = OPERATIONS[zlib.crc32(name.split(":")[0].encode()) % len(OPERATIONS)]
         if is_native(name):
-            wanted = MESSAGES
-        elif wanted not in free and free:
-            wanted = free[0]
-        if wanted in free:
-            free.remove(wanted)
-        chosen.append(wanted)
+            token = MESSAGE_CALLS
+        elif token not in free and free:
+            token = free[0]
+        if token in free:
+            free.remove(token)
+        chosen.append(token)
     return chosen
 
 
-def distinct_colours(wanted: Sequence[str]) -> list[str]:
+def distinct_colours(names: Sequence[str]) -> list[str]:
     """Return the colours, with repeated colours replaced by unused colours while any remain."""
-    free = [c for c in CYCLE if c not in wanted]
+    free = [c for c in CYCLE if c not in names]
     chosen: list[str] = []
-    for colour in wanted:
+    for colour in names:
         chosen.append(free.pop(0) if colour in chosen and free else colour)
     return chosen
 
@@ -79,17 +84,17 @@ def find_differences(light: Any, dark: Any) -> list[tuple[list[Any], Any, Any]]:
     return [(list(path), *values) for path, *values in _walk_differences(light, dark, ())]
 
 
-def _walk_differences(one: Any, other: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
-    one, other = (list(v) if isinstance(v, tuple | np.ndarray) else v for v in (one, other))
-    if isinstance(one, dict):
-        for key in sorted(one.keys() & other.keys() - WITHOUT_COLOURS):
-            yield from _walk_differences(one[key], other[key], (*path, key))
-    elif isinstance(one, list) and not all(isinstance(value, str) for value in one):
-        if not all(isinstance(value, int | float) for value in (one[0], one[-1])):
-            for index, values in enumerate(zip(one, other, strict=True)):
+def _walk_differences(first: Any, second: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    first, second = (list(v) if isinstance(v, tuple | np.ndarray) else v for v in (first, second))
+    if isinstance(first, dict):
+        for key in sorted(first.keys() & second.keys() - WITHOUT_COLOURS):
+            yield from _walk_differences(first[key], second[key], (*path, key))
+    elif isinstance(first, list) and not all(isinstance(value, str) for value in first):
+        if not all(isinstance(value, int | float) for value in (first[0], first[-1])):
+            for index, values in enumerate(zip(first, second, strict=True)):
                 yield from _walk_differences(*values, (*path, index))
-    elif isinstance(one, list | str) and one != other:
-        yield path, one, other
+    elif isinstance(first, list | str) and first != second:
+        yield path, first, second
 
 
 def make_template(*, dark: bool) -> go.layout.Template:

@@ -23,25 +23,24 @@ from flask import Response, request
 
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.progress import listen_to_progress
-from mpiprof.reports import sentences
-from mpiprof.reports.blamed_ranks import accented_ranks
+from mpiprof.reports.words import finding_sentences
+from mpiprof.reports.words.ranks_and_steps import accented_ranks
 from mpiprof.store import cache
 from mpiprof.timeline import find as timeline_find
 from mpiprof.timeline import selection, wait_chain
-from mpiprof.timeline.cause_marks import list_causes, order_blamed_ranks
-from mpiprof.timeline.late_ranks import find_late_ranks
+from mpiprof.timeline.build import resolve_with_tiles
+from mpiprof.timeline.late_ranks import find_late_ranks, list_causes, order_blamed_ranks
 from mpiprof.timeline.longest_waits import list_longest_waits
 from mpiprof.timeline.message_marks import MessageMarks, list_message_marks, read_message_marks
 from mpiprof.timeline.message_sums import share_messages, sum_messages
 from mpiprof.timeline.row_layout import COLOURS, SORTS
 from mpiprof.timeline.segments import Progress
-from mpiprof.timeline.tile_requests import resolve_with_tiles
 from mpiprof.timeline.window import MAX_PIXELS, MissingTiles, Request, ResolvedRequest, Timeline
 from mpiprof.trace.types import Array
 
 from . import instance_messages, theme
 from . import url_state as states
-from .computation import BusyError, Computation
+from .computation import BackgroundComputation, BusyError
 from .timeline_process import build_tiles
 from .trace_data import TraceContext, TraceData
 from .trace_figures import open_timeline
@@ -62,26 +61,26 @@ class TimelineStore:
         self.context = context
         self._lock = threading.Lock()
         self._ready: dict[str, tuple[str, Timeline, float]] = {}  # version, timeline, renewal time
-        self._making: dict[tuple[str, str], Computation] = {}
+        self._making: dict[tuple[str, str], BackgroundComputation] = {}
 
     def get_timeline(self, data: TraceData) -> Timeline:
         """Return the timeline of a trace: the last good one while a newer one is being built."""
         with self._lock:
-            known = self._ready.get(data.name)
-            if known and (known[0] == data.version or time.monotonic() < known[2]):
-                return known[1]
+            ready = self._ready.get(data.name)
+            if ready and (ready[0] == data.version or time.monotonic() < ready[2]):
+                return ready[1]
             making = self._start((data.name, ""), "Reading the trace", partial(open_timeline, data))
-        if known is None:
+        if ready is None:
             making.has_ended(REQUEST_WAIT_S)
         if not making.has_ended():
-            if known is not None:
-                return known[1]
+            if ready is not None:
+                return ready[1]
             raise BusyError(making)
         with self._lock:
             self._forget((data.name, ""), making)
             if making.error is not None:
-                if known is not None:
-                    return known[1]
+                if ready is not None:
+                    return ready[1]
                 raise making.error
             timeline: Timeline = making.result
             again = time.monotonic() + PAUSE_FACTOR * making.took
@@ -89,7 +88,7 @@ class TimelineStore:
         return timeline
 
     def resolve_window(
-        self, data: TraceData, timeline: Timeline, wanted: Request
+        self, data: TraceData, timeline: Timeline, request: Request
     ) -> ResolvedRequest:
         """Return the content of a requested window; raises BusyError while its tiles are built."""
 
@@ -106,13 +105,13 @@ class TimelineStore:
             if making.error is not None:
                 raise making.error
 
-        return resolve_with_tiles(timeline, wanted, build)
+        return resolve_with_tiles(timeline, request, build)
 
     def _start(
         self, entry_path: tuple[str, str], description: str, make: Callable[[Progress], Any]
-    ) -> Computation:
+    ) -> BackgroundComputation:
         if entry_path not in self._making:
-            self._making[entry_path] = Computation(description, make)
+            self._making[entry_path] = BackgroundComputation(description, make)
         return self._making[entry_path]
 
     def cancel(self, data: TraceData) -> None:
@@ -125,7 +124,7 @@ class TimelineStore:
         for making in ended:
             making.has_ended(CANCEL_WAIT_S)
 
-    def _forget(self, entry_path: tuple[str, str], making: Computation) -> None:
+    def _forget(self, entry_path: tuple[str, str], making: BackgroundComputation) -> None:
         """Remove an ended computation, unless a new one has taken its place."""
         if self._making.get(entry_path) is making:
             del self._making[entry_path]
@@ -165,9 +164,9 @@ class TimelineStore:
     def drop_timeline(self, data: TraceData) -> None:
         """Remove a trace's timeline and its damaged cache, so that both are built again."""
         with self._lock:
-            known = self._ready.pop(data.name, None)
-        if known is not None:
-            cache.remove(data.path, known[1].key)
+            ready = self._ready.pop(data.name, None)
+        if ready is not None:
+            cache.remove(data.path, ready[1].key)
 
 
 def _is_preparation(what: str) -> bool:
@@ -211,47 +210,47 @@ def _answer_window(
     timeline = store.get_timeline(data)
     if not timeline.events.meta["segments"]:
         return _json_response({"empty": _why_empty(data)})
-    wanted = parse_request(data, state, timeline)
-    if not len(wanted.ranks):
+    request = parse_request(data, state, timeline)
+    if not len(request.ranks):
         return _json_response({"empty": "No rank passes the filters above."})
     if what == "selection":
-        wanted = replace(wanted, colour="operation")
+        request = replace(request, colour="operation")
         return _json_response(
-            selection.sum_span(timeline, wanted, store.resolve_window(data, timeline, wanted))
+            selection.sum_span(timeline, request, store.resolve_window(data, timeline, request))
         )
     if what in ("window", "overview"):
-        shown = store.resolve_window(data, timeline, wanted)
+        resolved = store.resolve_window(data, timeline, request)
         render = timeline.render_window if what == "window" else timeline.render_overview
-        head, arrays = render(wanted, shown)
+        head, arrays = render(request, resolved)
         head |= {"length": timeline.length_ns, "growing": not data.ended}
         if what == "window":
-            head["late"] = find_late_ranks(timeline, wanted, shown)
-        colours = theme.state_tokens(wanted.colour, head["states"])
+            head["late"] = find_late_ranks(timeline, request, resolved)
+        colours = theme.state_tokens(request.colour, head["states"])
         head["states"] = [
             {"name": name, "colour": colour}
             for name, colour in zip(head["states"], colours, strict=True)
         ]
         if what == "overview":
             head["messages"] = bool(data.trace.ranks_with_messages)
-            head["searched"] = timeline_find.search_label(timeline, wanted.find)
+            head["searched"] = timeline_find.search_label(timeline, request.find)
         return _pack_response(head, arrays)
     if what == "legend":
-        shown = store.resolve_window(data, timeline, wanted)
-        return _json_response({"legend": timeline.sum_legend(wanted, shown)})
+        resolved = store.resolve_window(data, timeline, request)
+        return _json_response({"legend": timeline.sum_legend(request, resolved)})
     if what == "causes":
-        shown = store.resolve_window(data, timeline, wanted)
-        return _json_response(_list_causes(store, data, timeline, wanted, shown))
+        resolved = store.resolve_window(data, timeline, request)
+        return _json_response(_list_causes(store, data, timeline, request, resolved))
     if what in WAIT_REQUESTS:
-        return _answer_waits(store, data, state, timeline, wanted)
+        return _answer_waits(store, data, state, timeline, request)
     if what == "search":
         return _json_response({"found": timeline_find.search(timeline, state.get("text"))})
     if what == "under":
-        window = store.resolve_window(data, timeline, wanted)
+        window = store.resolve_window(data, timeline, request)
         rank, at = state.get_number("member", -1), state.get_number("at")
         reach = state.get_number("reach")
-        number = timeline_find.find_under_pointer(timeline, wanted, window, rank, at, reach)
+        number = timeline_find.find_under_pointer(timeline, request, window, rank, at, reach)
     else:
-        number = _answer_instance(timeline, state, wanted, what)
+        number = _answer_instance(timeline, state, request, what)
     if not 0 <= number < timeline.events.instances:
         return _json_response({"none": True})
     if what == "messages":
@@ -267,7 +266,7 @@ def _answer_waits(
     data: TraceData,
     state: states.PageState,
     timeline: Timeline,
-    wanted: Request,
+    request: Request,
 ) -> Response:
     """Return waits: those for messages in a window, the longest of a rank, or a chain of waits.
 
@@ -284,23 +283,27 @@ def _answer_waits(
             last = asdict(wait_chain.find_last_rank(timeline, chain[-1], calls))
         return _json_response({"chain": [asdict(wait) for wait in chain], "last": last})
     if what == "longest":
-        longest = list_longest_waits(timeline, wanted, marks)
+        longest = list_longest_waits(timeline, request, marks)
         return _json_response({"longest": [asdict(wait) for wait in longest]})
     if marks is None:
         return _json_response({"waits": [], "calls": [], "sites": [], "shares": []})
-    shown = store.resolve_window(data, timeline, wanted)
+    resolved = store.resolve_window(data, timeline, request)
     if what == "strip":
-        return _json_response({"shares": share_messages(timeline, wanted, shown, marks).tolist()})
-    found = list_message_marks(timeline, wanted, shown, marks)
-    return _json_response(found | {"sums": sum_messages(timeline, wanted, shown, marks)})
+        return _json_response(
+            {"shares": share_messages(timeline, request, resolved, marks).tolist()}
+        )
+    message_marks = list_message_marks(timeline, request, resolved, marks)
+    return _json_response(
+        message_marks | {"sums": sum_messages(timeline, request, resolved, marks)}
+    )
 
 
 def _list_causes(
     store: TimelineStore,
     data: TraceData,
     timeline: Timeline,
-    wanted: Request,
-    shown: ResolvedRequest,
+    request: Request,
+    resolved: ResolvedRequest,
 ) -> dict[str, Any]:
     """Return the blamed ranks of the run, those that cost most first, and their work in a window.
 
@@ -310,20 +313,23 @@ def _list_causes(
     work = store.blamed_work(data)
     findings = data.derive("findings")
     titles = data.compute_once(
-        "finding titles", lambda: [sentences.finding_title(data.trace, one) for one in findings]
+        "finding titles",
+        lambda: [finding_sentences.finding_title(data.trace, finding) for finding in findings],
     )
-    marks = list_causes(timeline, wanted, shown, work)
-    blamed = order_blamed_ranks([one.ranks for one in findings], work)
-    accented = order_blamed_ranks([accented_ranks(one) for one in findings], work)
+    marks = list_causes(timeline, request, resolved, work)
+    blamed = order_blamed_ranks([finding.ranks for finding in findings], work)
+    accented = order_blamed_ranks([accented_ranks(finding) for finding in findings], work)
     return {"ranks": blamed, "accented": accented, "titles": titles, "marks": marks}
 
 
 def _answer_instance(
-    timeline: Timeline, state: states.PageState, wanted: Request, what: str
+    timeline: Timeline, state: states.PageState, request: Request, what: str
 ) -> int:
     if what == "next":
-        communicators = timeline.find_communicators(wanted.communicators)
-        test = timeline_find.make_predicate(timeline, wanted.find, communicators, wanted.operations)
+        communicators = timeline.find_communicators(request.communicators)
+        test = timeline_find.make_predicate(
+            timeline, request.find, communicators, request.operations
+        )
         if state.get("late"):
             test = timeline_find.make_late_predicate(test)
         step = -1 if state.get_number("step", 1) < 0 else 1

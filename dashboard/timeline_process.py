@@ -22,9 +22,8 @@ import numpy as np
 
 from mpiprof.errors import MpiprofError
 from mpiprof.store import cache, cached_trace
-from mpiprof.timeline.build import find_events, open_or_build
+from mpiprof.timeline.build import build_first_tiles, find_events, open_or_build
 from mpiprof.timeline.segments import Events, Progress
-from mpiprof.timeline.tile_requests import build_first_tiles
 from mpiprof.timeline.window import MissingTiles, Timeline
 from mpiprof.trace import Trace
 
@@ -128,8 +127,8 @@ def _read_messages(output: int, progress: Progress) -> Iterator[dict[str, Any]]:
 
 def _make_error(message: dict[str, Any]) -> Exception:
     """Return the exception whose class and arguments the process has sent."""
-    known: dict[str, type[Exception]] = {"damaged": cache.DamagedError, "system": OSError}
-    return known.get(message["error"], MpiprofError)(*message["arguments"])
+    error_types: dict[str, type[Exception]] = {"damaged": cache.DamagedError, "system": OSError}
+    return error_types.get(message["error"], MpiprofError)(*message["arguments"])
 
 
 def _write_all(file: int, data: bytes) -> None:
@@ -168,9 +167,9 @@ def main() -> None:
             send(error="damaged", arguments=[str(error)])
         except OSError as error:
             name = None if error.filename is None else str(error.filename)
-            known = error.errno is not None
-            of = [error.errno, error.strerror, name] if known else [str(error)]
-            send(error="system", arguments=of)
+            has_number = error.errno is not None
+            details = [error.errno, error.strerror, name] if has_number else [str(error)]
+            send(error="system", arguments=details)
 
 
 def _read_job() -> dict[str, Any]:

@@ -2,16 +2,22 @@
 
 A trace folder can grow while the dashboard shows it. A TraceData is a snapshot of the trace, and
 TraceContext.latest_data returns the latest snapshot.
+
+A background thread opens each trace of a folder for its values in the list of runs, the newest
+first. The derived tables are cached in files, so a second view of the same traces is fast.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
+import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,15 +26,75 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.errors import MpiprofError, TraceError
+from mpiprof.hang.words import verdict_text
+from mpiprof.interface.format_units import lower_first
 from mpiprof.metrics.tables import communicator_names
-from mpiprof.reports.rank_locations import host_of
+from mpiprof.reports.run_summary import RunSummary, identify_run, summarise_run
+from mpiprof.reports.words.ranks_and_steps import host_of
 from mpiprof.store import cache, cached_trace
 from mpiprof.trace import Trace
-from mpiprof.trace.trace import Workers
+from mpiprof.trace.trace import WorkerPool
 from mpiprof.trace.types import Bool, Int
 
-from .run_list import RunList
 from .url_state import PageState, parse_ranks
+
+log = logging.getLogger(__name__)
+
+
+class RunList:
+    """Runs by the name of their trace, the newest first. `start` begins to compute their values."""
+
+    def __init__(self, paths: Mapping[str, Path]) -> None:
+        identified = [(identify_run(path), name) for name, path in paths.items()]
+        identified.sort(key=lambda pair: pair[0].started, reverse=True)
+        self._runs = {name: run for run, name in identified}
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start to compute the values of all runs, unless that was started before."""
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self.complete, daemon=True)
+                self._thread.start()
+
+    def complete(self) -> None:
+        """Compute the values of all runs."""
+        for name, run in list(self.runs.items()):
+            complete = summarise(run)
+            with self._lock:
+                self._runs[name] = complete
+
+    @property
+    def runs(self) -> dict[str, RunSummary]:
+        """The runs as far as they are known now."""
+        with self._lock:
+            return dict(self._runs)
+
+    @property
+    def done(self) -> int:
+        """Number of runs with values."""
+        return sum(run.is_complete for run in self.runs.values())
+
+
+def summarise(run: RunSummary) -> RunSummary:
+    """Return a run with its values, or with the reason why its trace is unreadable."""
+    try:
+        trace = cached_trace.open_trace(run.path)
+        return summarise_run(trace, shorten_fault(verdict_text.fault_line(trace)))
+    except MpiprofError as error:
+        return replace(run, verdict=str(error), is_complete=True)
+    except Exception:
+        log.exception("%s failed", run.path)
+        return replace(run, verdict="The trace could not be read", is_complete=True)
+
+
+def shorten_fault(line: str) -> str:
+    """Return the heading of a `fault_line` and the begin of its text, for a list of runs."""
+    heading, _, text = line.partition(": ")
+    first = re.split(r"[:;,.] ", f"{text} ", maxsplit=1)[0].rstrip(" .")
+    return f"{heading.capitalize()}: {lower_first(first)}" if first else heading
+
 
 MAX_RANKS = 1 << 16  # limit of ranks that are shown individually
 # Derived tables besides the tables of the whole trace; the oldest are dropped first.
@@ -45,7 +111,7 @@ class TraceData:
         name: str,
         path: Path,
         trace: Trace | None = None,
-        workers: Workers | None = None,
+        workers: WorkerPool | None = None,
         machine: dict[str, Any] | None = None,
     ) -> None:
         self.name = name
@@ -125,8 +191,8 @@ class TraceData:
     def communicators(self) -> list[tuple[str, str]]:
         """Identity and name of each communicator."""
         names = communicator_names(self.trace)
-        known = self.trace.tables.communicators
-        return list({c.identity: n for c, n in zip(known, names, strict=True)}.items())
+        communicators = self.trace.tables.communicators
+        return list({c.identity: n for c, n in zip(communicators, names, strict=True)}.items())
 
     @property
     def hosts(self) -> list[str]:
@@ -177,7 +243,7 @@ class TraceContext:
         self,
         paths: Sequence[Path],
         sources: Sequence[Path],
-        workers: Workers | None = None,
+        workers: WorkerPool | None = None,
         machine: dict[str, Any] | None = None,
         *,
         lists_runs: bool = False,
@@ -214,19 +280,19 @@ class TraceContext:
         if path is None:
             raise TraceError(f"{name[:300]}: not one of the traces of this view")
         with self._lock:
-            known = self._open.get(name)
+            opened = self._open.get(name)
             now = time.monotonic()
-            if known is not None and (
-                now < known[1] + RELOAD_FACTOR * known[2] or not known[0].has_grown()
+            if opened is not None and (
+                now < opened[1] + RELOAD_FACTOR * opened[2] or not opened[0].has_grown()
             ):
-                return known[0]
+                return opened[0]
             try:
                 data = TraceData(name, path, workers=self.workers, machine=self.machine)
             except MpiprofError:
                 # The trace was readable before, so show the old snapshot.
-                if known is None:
+                if opened is None:
                     raise
-                data = known[0]
+                data = opened[0]
             took = time.monotonic() - now
             self._open[name] = (data, time.monotonic(), max(took, 0.2))
             return data

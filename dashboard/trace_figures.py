@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
 from mpiprof.diagnosis.compare import compare as compared
 from mpiprof.errors import MpiprofError
+from mpiprof.interface.format_units import unit_of
 from mpiprof.metrics.instance_series import find_worst_instance
-from mpiprof.metrics.wait_matrix import MAX_ROWS, WaitMatrix
+from mpiprof.metrics.rank_pairs import MAX_WAIT_ROWS, WaitMatrix
 from mpiprof.reports.changes_chart import name_places
 from mpiprof.store import cached_trace
+from mpiprof.timeline.build import resolve_with_tiles
 from mpiprof.timeline.row_layout import label_ranks
 from mpiprof.timeline.segments import Progress
-from mpiprof.timeline.tile_requests import resolve_with_tiles
+from mpiprof.timeline.sums import NO_STATE
 from mpiprof.timeline.window import Request, Timeline
+from mpiprof.trace.types import Array
 
 from . import (
     callsite_arrivals,
@@ -31,10 +35,70 @@ from .figures import algorithms as races
 from .figures import axes, rank_pairs, stacks
 from .figures import callsite as figures
 from .figures import instance as instances
-from .figures import timeline as timelines
 from .timeline_process import build_tiles, open_events
 from .trace_data import TraceData
 from .url_state import PageState
+
+HALF_OPACITY = 128  # wait share (of 255) of a cell's collective time, above which the cell is pale
+
+HOW_TO_READ = (
+    "A row is a rank, or the latest of a group of ranks. A column is a span of time in the colour "
+    "of the collective that fills most of it, pale if the rank mostly waits there. Without a "
+    "colour the rank is in no collective. Calls on messages are not drawn."
+)
+
+
+def draw_cells(
+    head: Mapping[str, Any], cells: Mapping[str, Array], rows: Sequence[str], colours: Sequence[str]
+) -> go.Figure:
+    """Draw the result of `Timeline.cells`, given its row labels and state colours.
+
+    A cell has the colour of its longest state, and is pale if the state is mostly waiting.
+    """
+    columns, width = head["columns"], 1 << head["level"]
+    state, share, wait = (
+        cells[name].reshape(len(rows), columns) for name in ("state", "share", "wait")
+    )
+    nothing = state == NO_STATE
+    if not columns or nothing.all():
+        return axes.empty_figure("no rank is in a collective here")
+    scale_end = (head["first"] + columns) * width
+    unit, scale = unit_of(float(scale_end))
+    names = np.array([*head["states"], ""], object)[np.where(nothing, len(head["states"]), state)]
+    hover_text = np.stack([names, np.rint(share / 2.55), np.rint(wait / 2.55)], 2)
+    value = np.where(nothing, np.nan, 2.0 * state + (wait >= HALF_OPACITY))
+    steps = [shade for colour in colours for shade in (colour, _pale_colour(colour))]
+    count = len(steps)
+    figure = go.Figure()
+    figure.add_heatmap(
+        z=value.astype(np.float32),
+        x=(head["first"] + np.arange(columns) + 0.5) * width / scale,
+        y=list(rows),
+        zmin=-0.5,
+        zmax=count - 0.5,
+        colorscale=[[at, steps[i]] for i in range(count) for at in (i / count, (i + 1) / count)],
+        showscale=False,
+        customdata=hover_text,
+        hovertemplate=f"rank %{{y}} at %{{x}} {unit}<br>mostly %{{customdata[0]}}<br>"
+        "%{customdata[1]} % of the time in collectives, %{customdata[2]} % of that waiting"
+        "<extra></extra>",
+    )
+    for name, colour in zip(head["states"], colours, strict=True):
+        marker = {"color": colour, "symbol": "square", "size": 10}
+        figure.add_scatter(x=[None], y=[None], mode="markers", name=name, marker=marker)
+    figure.update_layout(
+        height=int(min(max(130 + 22 * len(rows), 220), 620)),
+        xaxis={"title": f"time since the start ({unit}); pale: mostly waiting", "showgrid": False},
+        yaxis={**axes.RANK_ROWS, "nticks": 40},
+    )
+    return figure
+
+
+def _pale_colour(colour: str) -> str:
+    """Return the pale shade of a colour that marks waiting."""
+    parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(0.38 * part + 0.62 * 255):02x}" for part in parts)
+
 
 MAX_CANDIDATES = 40
 
@@ -50,7 +114,7 @@ def draw_whom(data: TraceData, state: PageState, callsites: tuple[int, ...] = ()
     table = data.callsites
     callsites = tuple(table[table["operation"].isin(state.operations)]["callsite"].tolist())
     chosen = PageState(operations=state.operations)
-    cells: Any = message_tables.filtered_messages(data, chosen).make_matrix(MAX_ROWS).wait_ns
+    cells: Any = message_tables.filtered_messages(data, chosen).make_matrix(MAX_WAIT_ROWS).wait_ns
     matrix = data.derive("waiting_for", callsites)
     if callsites or not state.operations:
         cells = cells + matrix.total_wait_ns
@@ -68,25 +132,27 @@ def draw_arrivals(
     data: TraceData, state: PageState, callsite: int, chosen: int | None = None
 ) -> go.Figure:
     """Return imbalance and arrivals of a call site over its instances; marks the chosen one."""
-    shown = callsite_arrivals.read_arrivals(data, state, callsite)
-    if not len(shown.instances):
+    arrivals = callsite_arrivals.read_arrivals(data, state, callsite)
+    if not len(arrivals.instances):
         return axes.empty_figure("no instance passes the filters")
     try:
         phases = data.derive("phases", callsite)
     except MpiprofError:
         phases = pd.DataFrame()
-    changes = filtered_tables.algorithm_changes(shown.instances)
-    at = shown.numbers[find_worst_instance(shown.instances)] if chosen is None else chosen
-    return figures.draw_pattern(shown, phases, changes, int(at), dark=state.dark)
+    changes = filtered_tables.algorithm_changes(arrivals.instances)
+    at = arrivals.numbers[find_worst_instance(arrivals.instances)] if chosen is None else chosen
+    return figures.draw_pattern(arrivals, phases, changes, int(at), dark=state.dark)
 
 
 def draw_instance(
     data: TraceData, state: PageState, callsite: int, row: dict[str, Any]
 ) -> go.Figure:
     """Return one instance in full, given its row of `filtered_tables.filtered_instances`."""
-    shown = callsite_arrivals.read_arrivals(data, state, callsite)
+    arrivals = callsite_arrivals.read_arrivals(data, state, callsite)
     table = callsite_arrivals.read_instance_table(data, state, callsite, row)
-    return instances.draw_instance(shown, table, filtered_tables.parse_band(state), dark=state.dark)
+    return instances.draw_instance(
+        arrivals, table, filtered_tables.parse_band(state), dark=state.dark
+    )
 
 
 def draw_algorithms(data: TraceData, state: PageState, callsite: int) -> go.Figure:
@@ -129,7 +195,7 @@ def open_timeline(data: TraceData, progress: Progress) -> Timeline:
 def draw_timeline(data: TraceData, state: PageState, begin: int, end: int) -> go.Figure:
     """Return a heat map of ranks over time; each cell shows the state that fills most of it."""
     timeline = data.compute_once("timeline", lambda: open_timeline(data, lambda _: None))
-    wanted = Request(
+    request = Request(
         begin,
         end or timeline.length_ns,
         axes.MAX_COLUMNS,
@@ -140,10 +206,10 @@ def draw_timeline(data: TraceData, state: PageState, begin: int, end: int) -> go
         state.communicators,
         state.operations,
     )
-    shown = resolve_with_tiles(
-        timeline, wanted, lambda need: build_tiles(timeline, need, lambda _: None)
+    resolved = resolve_with_tiles(
+        timeline, request, lambda need: build_tiles(timeline, need, lambda _: None)
     )
-    head, cells = timeline.render_cells(wanted, shown)
+    head, cells = timeline.render_cells(request, resolved)
     names = head["states"]
-    rows = [label_ranks(ranks) for ranks in shown.rows.ranks]
-    return timelines.draw_cells(head, cells, rows, theme.state_colours("operation", names))
+    rows = [label_ranks(ranks) for ranks in resolved.rows.ranks]
+    return draw_cells(head, cells, rows, theme.state_colours("operation", names))

@@ -24,13 +24,13 @@ def open(path: str | os.PathLike[str]) -> Trace:  # noqa: A001 (the name users e
     Raises TraceError if nothing in it is readable.
     """
     from mpiprof.dashboard.notebook import Plots, list_findings
-    from mpiprof.dashboard.notebook_tables import Tables
+    from mpiprof.dashboard.notebook_tables import NotebookTables
     from mpiprof.diagnosis.lazy_tables import DERIVED
     from mpiprof.formats.otf2 import open_converted
-    from mpiprof.metrics.library_algorithms import name_shapes
+    from mpiprof.metrics.shape_names import name_shapes
     from mpiprof.trace import Trace
 
-    shown = {"findings": list_findings, "plot": Plots, "show": Tables}
+    shown = {"findings": list_findings, "plot": Plots, "show": NotebookTables}
     return Trace(open_converted(path), {**DERIVED, **shown, "shapes": name_shapes})
 
 

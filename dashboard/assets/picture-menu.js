@@ -24,7 +24,8 @@
   const resolveSvg = (svg) => {
     const copy = svg.cloneNode(true), [, , width, height] = svg.getAttribute("viewBox").split(" ");
     const ground = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-    for (const [key, value] of Object.entries({ width, height, fill: style("--surface") })) ground.setAttribute(key, value);
+    const attributes = { width, height, fill: style("--surface") };
+    for (const [key, value] of Object.entries(attributes)) ground.setAttribute(key, value);
     copy.prepend(ground);
     for (const [key, value] of Object.entries({ width, height })) copy.setAttribute(key, value);
     copy.removeAttribute("style");
@@ -47,34 +48,42 @@
   // A text that begins like a formula gets an apostrophe, so that no spreadsheet evaluates it.
   const quote = (value) => {
     const plain = String(value ?? "").replace(/<[^>]*>/g, " ").replaceAll("\u200b", "");
-    const isFormula = typeof value === "string" && /^[\s\0]*[=+\-@＝＋－＠]/.test(plain) && !Number.isFinite(Number(plain));
+    const isMarked = typeof value === "string" && /^[\s\0]*[=+\-@＝＋－＠]/.test(plain);
+    const isFormula = isMarked && !Number.isFinite(Number(plain));
     const text = isFormula ? `'${plain}` : plain;
     return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   const toCsv = (rows) => rows.map((row) => row.map(quote).join(",") + "\n").join("");
 
-  // One row per point or box; a matrix has one row per cell that is not empty.
-  const plotRows = (plot) => {
-    const rows = [["series", "x", "y", "value", "text"]];
-    for (const trace of plot._fullData) {
-      const name = trace.name || "";
-      if (trace.z) {
-        Array.from(trace.z).forEach((cells, i) => Array.from(cells).forEach((value, j) => {
-          if (Number.isFinite(value)) rows.push([name, trace.x?.[j] ?? j, trace.y?.[i] ?? i, value, trace.text?.[i]?.[j]]);
-        }));
-        continue;
-      }
-      if (trace.parents) { // a tree: its boxes have numbers and the number of the box above
-        trace.ids.forEach((id, i) => rows.push([trace.labels[i], id, trace.parents[i], trace.values[i], trace.customdata?.[i]]));
-        continue;
-      }
-      const count = Math.max(trace.x?.length || 0, trace.y?.length || 0);
-      for (let i = 0; i < count; i++) {
-        const text = Array.isArray(trace.text) ? trace.text[i] : trace.text;
-        rows.push([name, trace.x?.[i] ?? i, trace.y?.[i] ?? i, "", text]);
-      }
+  // Return a row for each cell of a matrix that is not empty.
+  const matrixRows = (trace, name) => {
+    const rows = [];
+    Array.from(trace.z).forEach((cells, i) => Array.from(cells).forEach((value, j) => {
+      const x = trace.x?.[j] ?? j, y = trace.y?.[i] ?? i;
+      if (Number.isFinite(value)) rows.push([name, x, y, value, trace.text?.[i]?.[j]]);
+    }));
+    return rows;
+  };
+
+  // Return a row for each box of a tree. Boxes have numbers, and the number of the box above.
+  const treeRows = ({ ids, labels, parents, values, customdata }) =>
+    Array.from(ids, (id, i) => [labels[i], id, parents[i], values[i], customdata?.[i]]);
+
+  const pointRows = (trace, name) => {
+    const rows = [], count = Math.max(trace.x?.length || 0, trace.y?.length || 0);
+    for (let i = 0; i < count; i++) {
+      const text = Array.isArray(trace.text) ? trace.text[i] : trace.text;
+      rows.push([name, trace.x?.[i] ?? i, trace.y?.[i] ?? i, "", text]);
     }
     return rows;
+  };
+
+  const plotRows = (plot) => {
+    const traceRows = plot._fullData.flatMap((trace) => {
+      if (trace.parents) return treeRows(trace);
+      return trace.z ? matrixRows(trace, trace.name || "") : pointRows(trace, trace.name || "");
+    });
+    return [["series", "x", "y", "value", "text"], ...traceRows];
   };
 
   const download = (menu, format) => {

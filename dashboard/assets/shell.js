@@ -69,8 +69,8 @@ window.dash_clientside.mpiprof = Object.assign({}, window.dash_clientside.mpipro
   showAge(_, updated, clicks) {
     const age = window.mpiprof.age;
     if (age.updated !== updated) Object.assign(age, { updated, at: Date.now() });
-    const seconds = Math.round((Date.now() - age.at) / 1000);
-    return [clicks % 2 ? `paused, updated ${seconds} s ago` : `updated ${seconds} s ago`, clicks % 2 ? "Resume" : "Pause"];
+    const text = `updated ${Math.round((Date.now() - age.at) / 1000)} s ago`;
+    return clicks % 2 ? [`paused, ${text}`, "Resume"] : [text, "Pause"];
   },
   // Resolve when the scripts that a page needs besides those of the frame are loaded.
   loadScripts(path) {
@@ -108,7 +108,7 @@ if (window.location.hash) {
 const besides = document.currentScript.src;
 window.dash_clientside.mpiprofTimeline = {
   async mount(id, version) {
-    return (await import(new URL("timeline.mjs", besides))).mount(id, version);
+    return (await import(new URL("timeline/timeline.mjs", besides))).mount(id, version);
   },
 };
 
@@ -140,10 +140,10 @@ const stepBack = (field) => {
 };
 
 const closeUnfolded = (except) => {
-  for (const one of document.querySelectorAll("details.unfolds[open]")) {
-    if (one.contains(except)) continue;
-    one.open = false;
-    if (!except) one.querySelector("summary").focus();
+  for (const details of document.querySelectorAll("details.unfolds[open]")) {
+    if (details.contains(except)) continue;
+    details.open = false;
+    if (!except) details.querySelector("summary").focus();
   }
   if (!document.querySelector(".search")?.contains(except || null)) endSearch();
 };
@@ -194,3 +194,46 @@ document.addEventListener("click", (event) => {
     setTimeout(() => { copy.textContent = "Copy"; }, 2000);
   }, () => getSelection().selectAllChildren(copy.previousElementSibling));
 });
+
+// Change of the theme in graphs and in the grid, without a new page and without a new figure.
+(() => {
+  // Return a copy of a node in which the value at a path is replaced; other values are shared.
+  const replaceAt = (node, [key, ...path], value) => {
+    if (node?.[key] === undefined) return node;
+    const copy = Array.isArray(node) ? [...node] : { ...node };
+    copy[key] = path.length ? replaceAt(node[key], path, value) : value;
+    return copy;
+  };
+
+  // Return a copy of a node in which texts are replaced: shapes may have been added to the figure.
+  const replaceTexts = (node, texts) => {
+    if (typeof node === "string") return texts.get(node) ?? node;
+    if (Array.isArray(node)) return node.map((value) => replaceTexts(value, texts));
+    if (typeof node !== "object" || node === null) return node;
+    const pairs = Object.entries(node).map(([key, value]) => [key, replaceTexts(value, texts)]);
+    return Object.fromEntries(pairs);
+  };
+
+  const changeGraph = (picture, dark) => {
+    const plot = picture.querySelector(".js-plotly-plot"), id = picture.querySelector(".graph")?.id;
+    if (!plot?.layout || !id) return;
+    let figure = { data: plot.data, layout: plot.layout };
+    const texts = new Map();
+    for (const [path, inLight, inDark] of JSON.parse(picture.dataset.themes)) {
+      const [before, after] = dark ? [inLight, inDark] : [inDark, inLight];
+      if (typeof before === "string") texts.set(before, after);
+      if (path[1] !== "shapes") figure = replaceAt(figure, path, after);
+    }
+    const { shapes } = figure.layout;
+    if (shapes) figure.layout = { ...figure.layout, shapes: replaceTexts(shapes, texts) };
+    window.dash_clientside.set_props(id, { figure }); // keeps the zoom, which is in plot.layout
+  };
+
+  window.mpiprof.changeTheme = (scheme) => {
+    const dark = scheme === "dark";
+    for (const picture of document.querySelectorAll("[data-themes]")) changeGraph(picture, dark);
+    if (!document.getElementById("callsite-grid")) return;
+    const className = `ag-theme-quartz${dark ? "-dark" : ""}`;
+    window.dash_clientside.set_props("callsite-grid", { className });
+  };
+})();

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from mpiprof.collectives.simulate import Timing
 from mpiprof.interface.format_units import format_size, format_time, unit_of
-from mpiprof.model.simulate import Timing
-from mpiprof.reports.tokens import OPERATIONS, get_colour
+from mpiprof.interface.tokens import OPERATIONS, get_colour
 
 from .. import theme
 from . import axes
@@ -72,10 +72,10 @@ def draw_scores(table: pd.DataFrame, wait_ns: float, *, dark: bool = False) -> g
     table: algorithm, score_ns, is_now (the recorded algorithm, whose score is measured). wait_ns:
     mean wait of a rank in an instance, drawn as the reference; NaN or 0 if there is none.
     """
-    known = table[table["score_ns"] > 0]
-    if known["is_now"].all():
+    scored = table[table["score_ns"] > 0]
+    if scored["is_now"].all():
         return axes.empty_figure("no algorithm could be simulated within the time limit")
-    scores = known["score_ns"].to_numpy(np.float64)
+    scores = scored["score_ns"].to_numpy(np.float64)
     has_wait = wait_ns > 0
     ends = [min(scores.min(), wait_ns) if has_wait else scores.min(), scores.max()]
     ends[1] = max(ends[1], wait_ns) if has_wait else ends[1]
@@ -83,7 +83,7 @@ def draw_scores(table: pd.DataFrame, wait_ns: float, *, dark: bool = False) -> g
     axis = axes.make_log_axis(np.array(ends), axes.format_tick_time, fine=fine)
     names = [
         f"<b>{_shorten(text)} now</b>" if is_now else _shorten(text)
-        for text, is_now in zip(known["algorithm"], known["is_now"], strict=True)
+        for text, is_now in zip(scored["algorithm"], scored["is_now"], strict=True)
     ]
     ink, dot = (get_colour(name, dark=dark) for name in ("ink", "op-allreduce"))
     figure = go.Figure()
@@ -91,12 +91,12 @@ def draw_scores(table: pd.DataFrame, wait_ns: float, *, dark: bool = False) -> g
         x=scores,
         y=names,
         mode="markers+text",
-        marker={"size": 8, "color": [ink if now else dot for now in known["is_now"]]},
+        marker={"size": 8, "color": [ink if now else dot for now in scored["is_now"]]},
         text=[format_time(ns) for ns in scores.tolist()],
         textposition="middle right",
         textfont={"size": 11},
         cliponaxis=False,
-        customdata=[str(text)[:200] for text in known["algorithm"]],
+        customdata=[str(text)[:200] for text in scored["algorithm"]],
         hovertemplate="%{customdata}<br>%{text}<extra></extra>",
     )
     if has_wait:
@@ -171,8 +171,8 @@ def draw_history(choices: pd.DataFrame, instances: int, *, dark: bool = False) -
     names = [_shorten(text) for text in ordered["algorithm"]]
     begins = ordered["instance"].to_numpy(np.int64)
     ends = np.append(begins[1:], max(instances, int(begins[-1]) + 1))
-    known = list(dict.fromkeys(names))
-    tokens = dict(zip(known, theme.state_tokens("algorithm", known), strict=True))
+    distinct = list(dict.fromkeys(names))
+    tokens = dict(zip(distinct, theme.state_tokens("algorithm", distinct), strict=True))
     figure = go.Figure()
     for name, begin, end, why in zip(names, begins, ends, ordered["why"], strict=True):
         figure.add_bar(

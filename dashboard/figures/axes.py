@@ -53,10 +53,10 @@ def make_log_axis(
 
     fine: allow ticks at 2 and 5, for which a low or narrow figure has no room.
     """
-    known = values[values > 0]
-    if not len(known):
+    positive = values[values > 0]
+    if not len(positive):
         return {"type": "log"}
-    low, high = float(known.min()), float(known.max())
+    low, high = float(positive.min()), float(positive.max())
     steps = (1, 2, 5) if fine and high / low < MAX_FINE else (1,)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     ticks = [step * 10.0**power for power in powers for step in steps]

@@ -15,9 +15,9 @@ import plotly.graph_objects as go
 
 from mpiprof.diagnosis.arrival_statistics import LateRank
 from mpiprof.interface.format_units import format_factor, format_time, unit_of
+from mpiprof.interface.tokens import get_colour
 from mpiprof.metrics.arrival_pattern import ArrivalPattern
 from mpiprof.reports.pictures.rank_rows import HEIGHT_PX, RankRows, make_row_ticks, run_starts
-from mpiprof.reports.tokens import get_colour
 from mpiprof.trace.types import Float, Int
 
 from . import axes
@@ -96,16 +96,16 @@ class CallsiteArrivals:
         return self.arrivals.rest_ns / self.instances["message_time_ns"].to_numpy(np.float64)
 
 
-def make_imbalance_axis(shown: CallsiteArrivals) -> dict[str, Any]:
+def make_imbalance_axis(arrivals: CallsiteArrivals) -> dict[str, Any]:
     """Return the axis of imbalances, which the figures of instances and of one instance share."""
-    known = shown.has_factors
-    values = np.concatenate([shown.every_imbalance, shown.rest])
+    has_factors = arrivals.has_factors
+    values = np.concatenate([arrivals.every_imbalance, arrivals.rest])
     values = values[values > 0]
     low = float(values.min()) if len(values) else BALANCED
     high = float(values.max()) if len(values) else BALANCED
-    if known:
+    if has_factors:
         low, high = min(low, BALANCED / 2), max(high, 2 * BALANCED)
-    text = axes.format_tick_number if known else axes.format_tick_time
+    text = axes.format_tick_number if has_factors else axes.format_tick_time
     fine = high / low < 10**MAX_FINE_DECADES
     return {
         **axes.make_log_axis(np.array([low, high]), text, fine=fine),
@@ -116,9 +116,9 @@ def make_imbalance_axis(shown: CallsiteArrivals) -> dict[str, Any]:
     }
 
 
-def make_rank_axis(shown: CallsiteArrivals, *, dark: bool) -> dict[str, Any]:
+def make_rank_axis(arrivals: CallsiteArrivals, *, dark: bool) -> dict[str, Any]:
     """Return the axis of ranks, in px from the top, which both figures share."""
-    places, labels = make_row_ticks(shown.rows, shown.hosts)
+    places, labels = make_row_ticks(arrivals.rows, arrivals.hosts)
     accent = get_colour("late-text", dark=dark)
     labels = [
         f'<span style="color:{accent}">{text}</span>' if text.startswith("<b>") else text
@@ -135,7 +135,7 @@ def make_rank_axis(shown: CallsiteArrivals, *, dark: bool) -> dict[str, Any]:
 
 
 def draw_pattern(
-    shown: CallsiteArrivals,
+    arrivals: CallsiteArrivals,
     phases: pd.DataFrame,
     changes: pd.DataFrame,
     chosen: int,
@@ -148,18 +148,18 @@ def draw_pattern(
     instances the largest imbalances are drawn.
     """
     figure = go.Figure()
-    figure.update_layout(shapes=make_cursor(shown, chosen, dark=dark))
-    _draw_imbalance(figure, shown, dark=dark)
-    _draw_lateness(figure, shown, dark=dark)
-    if len(shown.instances) == len(shown.every):
+    figure.update_layout(shapes=make_cursor(arrivals, chosen, dark=dark))
+    _draw_imbalance(figure, arrivals, dark=dark)
+    _draw_lateness(figure, arrivals, dark=dark)
+    if len(arrivals.instances) == len(arrivals.every):
         _draw_phases(figure, phases, dark=dark)
         _draw_changes(figure, changes, dark=dark)
-    _draw_probes(figure, shown, dark=dark)
-    places = shown.places
+    _draw_probes(figure, arrivals, dark=dark)
+    places = arrivals.places
     axis: dict[str, Any] = {"range": [places[0] - 0.5, places[-1] + 0.5], "anchor": "y2"}
-    if int(places[-1]) != int(shown.numbers[-1]) or len(places) <= MAX_TICKS:
+    if int(places[-1]) != int(arrivals.numbers[-1]) or len(places) <= MAX_TICKS:
         at = np.unique(np.linspace(0, len(places) - 1, min(MAX_TICKS, len(places))).astype(int))
-        axis |= {"tickvals": places[at], "ticktext": shown.numbers[at].astype(str).tolist()}
+        axis |= {"tickvals": places[at], "ticktext": arrivals.numbers[at].astype(str).tolist()}
     figure.update_layout(
         height=HEIGHT,
         margin={"l": 76, "r": 8, **MARGIN},
@@ -167,15 +167,15 @@ def draw_pattern(
         hovermode="closest",
         dragmode="zoom",
         xaxis={"showgrid": False, "zeroline": False, "tickformat": "d", **axis},
-        yaxis=make_imbalance_axis(shown) | {"automargin": False},
-        yaxis2=make_rank_axis(shown, dark=dark) | {"automargin": False},
+        yaxis=make_imbalance_axis(arrivals) | {"automargin": False},
+        yaxis2=make_rank_axis(arrivals, dark=dark) | {"automargin": False},
     )
     return figure
 
 
-def make_cursor(shown: CallsiteArrivals, chosen: int, *, dark: bool) -> list[dict[str, Any]]:
+def make_cursor(arrivals: CallsiteArrivals, chosen: int, *, dark: bool) -> list[dict[str, Any]]:
     """Return the shapes that mark an instance: a line above, and a frame around its arrivals."""
-    place = shown.find_place(chosen)
+    place = arrivals.find_place(chosen)
     line = {"color": get_colour("ink", dark=dark), "width": 1}
     x0, x1 = place - 0.5, place + 0.5
     return [
@@ -186,18 +186,18 @@ def make_cursor(shown: CallsiteArrivals, chosen: int, *, dark: bool) -> list[dic
     ]
 
 
-def _draw_imbalance(figure: go.Figure, shown: CallsiteArrivals, *, dark: bool) -> None:
-    known, late = shown.has_factors, shown.late
-    name = "ω/T" if known else "ω"
-    lines = [(shown.imbalance, name, "ink2" if late is None else "late", 1.4)]
+def _draw_imbalance(figure: go.Figure, arrivals: CallsiteArrivals, *, dark: bool) -> None:
+    has_factors, late = arrivals.has_factors, arrivals.late
+    name = "ω/T" if has_factors else "ω"
+    lines = [(arrivals.imbalance, name, "ink2" if late is None else "late", 1.4)]
     if late is not None:
-        lines.append((shown.rest, f"{name} without rank {late.rank}", "q3", 1.1))
-    numbers, places = shown.numbers, shown.places
+        lines.append((arrivals.rest, f"{name} without rank {late.rank}", "q3", 1.1))
+    numbers, places = arrivals.numbers, arrivals.places
     is_line = len(numbers) > 1 and int(places[-1]) == int(numbers[-1])
     for values, text, colour, width in lines:
         at = axes.run_peaks(values, MAX_POINTS)
         peaks = values[at]
-        formatted = [format_factor(v) if known else format_time(v) for v in peaks.tolist()]
+        formatted = [format_factor(v) if has_factors else format_time(v) for v in peaks.tolist()]
         figure.add_scatter(
             x=places[at],
             y=np.where(peaks > 0, peaks, np.nan),
@@ -209,7 +209,7 @@ def _draw_imbalance(figure: go.Figure, shown: CallsiteArrivals, *, dark: bool) -
             hovertemplate="instance %{customdata[0]}<br>"
             f"{text}: %{{customdata[1]}}<extra></extra>",
         )
-    if known:
+    if has_factors:
         draw_balanced(figure, "all arrive within one message time T", dark=dark)
 
 
@@ -226,21 +226,21 @@ def draw_balanced(figure: go.Figure, text: str, *, dark: bool) -> None:
     )  # fmt: skip
 
 
-def _draw_lateness(figure: go.Figure, shown: CallsiteArrivals, *, dark: bool) -> None:
-    late = shown.arrivals.late_ns
-    limit = colour_limit(shown)
+def _draw_lateness(figure: go.Figure, arrivals: CallsiteArrivals, *, dark: bool) -> None:
+    late = arrivals.arrivals.late_ns
+    limit = colour_limit(arrivals)
     unit, scale = unit_of(limit)
     columns = late.shape[1]
-    starts = run_starts(len(shown.places), columns)
-    x = shown.places[starts].astype(np.float64)
-    if columns < len(shown.places):  # a column covers several instances
-        x = np.append(x, shown.places[-1] + 1.0) - 0.5
-    ranks = shown.rows.members[shown.rows.starts]
-    several = "" if len(ranks) == len(shown.rows.members) else " and following"
+    starts = run_starts(len(arrivals.places), columns)
+    x = arrivals.places[starts].astype(np.float64)
+    if columns < len(arrivals.places):  # a column covers several instances
+        x = np.append(x, arrivals.places[-1] + 1.0) - 0.5
+    ranks = arrivals.rows.members[arrivals.rows.starts]
+    several = "" if len(ranks) == len(arrivals.rows.members) else " and following"
     figure.add_heatmap(
         z=(late / scale).astype(np.float32),
         x=x,
-        y=shown.rows.edges,
+        y=arrivals.rows.edges,
         xaxis="x",
         yaxis="y2",
         colorscale=make_colour_scale(dark=dark),
@@ -254,16 +254,16 @@ def _draw_lateness(figure: go.Figure, shown: CallsiteArrivals, *, dark: bool) ->
     )
 
 
-def colour_limit(shown: CallsiteArrivals) -> float:
+def colour_limit(arrivals: CallsiteArrivals) -> float:
     """Return the distance from the median in ns at which the colours end."""
-    late = shown.arrivals.late_ns
-    row = shown.rows.late_row
-    others = late if row is None else np.delete(late, row, 0)
-    known = np.abs(others[~np.isnan(others)])
-    limit = float(np.quantile(known, CLIPPING_QUANTILE)) if len(known) else 0.0
-    if shown.late is None:  # pale: nobody is at fault
+    late = arrivals.arrivals.late_ns
+    row = arrivals.rows.late_row
+    other_rows = late if row is None else np.delete(late, row, 0)
+    sizes = np.abs(other_rows[~np.isnan(other_rows)])
+    limit = float(np.quantile(sizes, CLIPPING_QUANTILE)) if len(sizes) else 0.0
+    if arrivals.late is None:  # pale: nobody is at fault
         return max(PALE_SCALE * limit, 1.0)
-    return max(limit, shown.late.late_ns / LATE_SCALES, 1.0)
+    return max(limit, arrivals.late.late_ns / LATE_SCALES, 1.0)
 
 
 def make_colour_scale(*, dark: bool) -> list[tuple[float, str]]:
@@ -310,9 +310,9 @@ def _draw_changes(figure: go.Figure, changes: pd.DataFrame, *, dark: bool) -> No
         )  # fmt: skip
 
 
-def _draw_probes(figure: go.Figure, shown: CallsiteArrivals, *, dark: bool) -> None:
+def _draw_probes(figure: go.Figure, arrivals: CallsiteArrivals, *, dark: bool) -> None:
     """Mark the instances in which the selector probed an algorithm."""
-    instances, values = shown.instances, shown.imbalance
+    instances, values = arrivals.instances, arrivals.imbalance
     if "choice" not in instances or not (values > 0).any():
         return
     at = np.flatnonzero((instances["choice"] == "probe").to_numpy())
@@ -320,7 +320,7 @@ def _draw_probes(figure: go.Figure, shown: CallsiteArrivals, *, dark: bool) -> N
     if not len(at):
         return
     figure.add_scatter(
-        x=shown.places[at],
+        x=arrivals.places[at],
         y=np.full(len(at), values[values > 0].min()),
         mode="markers",
         name="probes",

@@ -10,9 +10,9 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from mpiprof.interface.format_units import format_count, format_factor, format_time, unit_of
+from mpiprof.interface.tokens import get_colour
 from mpiprof.metrics.variance_components import lateness_after_others
 from mpiprof.reports.pictures.rank_rows import HEIGHT_PX
-from mpiprof.reports.tokens import get_colour
 from mpiprof.trace.types import Array, Float
 
 from . import axes
@@ -33,7 +33,7 @@ BAND_DIGITS = 6  # decimals of a band's limits in the URL
 
 
 def draw_instance(
-    shown: CallsiteArrivals,
+    arrivals: CallsiteArrivals,
     table: pd.DataFrame,
     band: tuple[float, float] | None = None,
     *,
@@ -45,9 +45,9 @@ def draw_instance(
     band: the selected imbalances. Of the ranks of a row the latest is drawn.
     """
     figure = go.Figure()
-    _draw_histogram(figure, shown, band, dark=dark)
-    most = max([1, *(int(max(bars.x)) for bars in figure.data if len(bars.x))])
-    unit = _draw_arrivals(figure, shown, table, dark=dark)
+    _draw_histogram(figure, arrivals, band, dark=dark)
+    highest = max([1, *(int(max(bars.x)) for bars in figure.data if len(bars.x))])
+    unit = _draw_arrivals(figure, arrivals, table, dark=dark)
     figure.update_layout(
         height=HEIGHT,
         margin={"l": 12, "r": 12, **MARGIN},
@@ -58,46 +58,46 @@ def draw_instance(
         dragmode="select",
         selectdirection="v",
         xaxis={"domain": [0, 1], "anchor": "y", "fixedrange": True, "rangemode": "tozero"}
-        | {"showgrid": False, "tickvals": [0, most], "ticktext": ["0", format_count(most)]},
+        | {"showgrid": False, "tickvals": [0, highest], "ticktext": ["0", format_count(highest)]},
         xaxis2={"anchor": "y2", "zeroline": False, "fixedrange": True, "nticks": 6}
         | {"ticksuffix": f" {unit}", "showticksuffix": "last"},
-        yaxis=make_imbalance_axis(shown) | {"showticklabels": False},
-        yaxis2=make_rank_axis(shown, dark=dark) | {"showticklabels": False, "fixedrange": True},
+        yaxis=make_imbalance_axis(arrivals) | {"showticklabels": False},
+        yaxis2=make_rank_axis(arrivals, dark=dark) | {"showticklabels": False, "fixedrange": True},
     )
     return figure
 
 
-def choose_bins(low: float, high: float, *, whole: bool) -> Float:
+def choose_bins(low: float, high: float, *, integer: bool) -> Float:
     """Return the edges of at most BINS bins from low to high, equally wide on a logarithmic axis.
 
     whole: the edges are whole numbers, as for times in ns.
     """
-    digits = 0 if whole else BAND_DIGITS
+    digits = 0 if integer else BAND_DIGITS
     return np.asarray(np.unique(np.round(np.geomspace(low, high, BINS + 1), digits)))
 
 
 def _draw_histogram(
-    figure: go.Figure, shown: CallsiteArrivals, band: tuple[float, float] | None, *, dark: bool
+    figure: go.Figure, arrivals: CallsiteArrivals, band: tuple[float, float] | None, *, dark: bool
 ) -> None:
-    values = shown.every_imbalance[shown.every_imbalance > 0]
+    values = arrivals.every_imbalance[arrivals.every_imbalance > 0]
     if len(values):
-        colour = get_colour("ink2" if shown.late is None else "late", dark=dark)
-        _add_bars(figure, shown, values, (colour, get_colour("q2", dark=dark)), band=band)
-    rest = shown.rest[shown.rest > 0]
-    if shown.late is not None and band is None and len(rest):
+        colour = get_colour("ink2" if arrivals.late is None else "late", dark=dark)
+        _add_bars(figure, arrivals, values, (colour, get_colour("q2", dark=dark)), band=band)
+    after_arrival = arrivals.rest[arrivals.rest > 0]
+    if arrivals.late is not None and band is None and len(after_arrival):
         grey = get_colour("q3", dark=dark)
-        prefix = f"without rank {shown.late.rank}: "
-        _add_bars(figure, shown, rest, (grey, grey), prefix=prefix)
-    if not shown.has_factors:
+        prefix = f"without rank {arrivals.late.rank}: "
+        _add_bars(figure, arrivals, after_arrival, (grey, grey), prefix=prefix)
+    if not arrivals.has_factors:
         return
-    balanced = int((shown.every_imbalance < BALANCED).sum())
-    judged = int(shown.every["worst_factor"].notna().sum())
+    balanced = int((arrivals.every_imbalance < BALANCED).sum())
+    judged = int(arrivals.every["worst_factor"].notna().sum())
     draw_balanced(figure, f"{format_count(balanced)} of {format_count(judged)}", dark=dark)
 
 
 def _add_bars(
     figure: go.Figure,
-    shown: CallsiteArrivals,
+    arrivals: CallsiteArrivals,
     values: Float,
     colours: tuple[str, str],
     *,
@@ -105,13 +105,13 @@ def _add_bars(
     prefix: str = "",
 ) -> None:
     """Add the bars of a histogram. colours: inside and outside the band."""
-    ends = make_imbalance_axis(shown)["range"]
-    edges = choose_bins(10 ** ends[0], 10 ** ends[1], whole=not shown.has_factors)
+    ends = make_imbalance_axis(arrivals)["range"]
+    edges = choose_bins(10 ** ends[0], 10 ** ends[1], integer=not arrivals.has_factors)
     counts = np.histogram(values, edges)[0]
     low, high = edges[:-1], edges[1:]
     chosen = np.ones(len(counts), np.bool_) if band is None else (low < band[1]) & (high > band[0])
-    text = format_factor if shown.has_factors else format_time
-    digits = BAND_DIGITS if shown.has_factors else 0
+    text = format_factor if arrivals.has_factors else format_time
+    digits = BAND_DIGITS if arrivals.has_factors else 0
     figure.add_bar(
         x=counts,
         y=(low + high) / 2,
@@ -133,10 +133,10 @@ def _add_bars(
 
 
 def _draw_arrivals(
-    figure: go.Figure, shown: CallsiteArrivals, table: pd.DataFrame, *, dark: bool
+    figure: go.Figure, arrivals: CallsiteArrivals, table: pd.DataFrame, *, dark: bool
 ) -> str:
     """Draw arrivals and waits in rows of ranks; returns the unit of their axis."""
-    table = table[table["rank"].isin(shown.rows.members)]
+    table = table[table["rank"].isin(arrivals.rows.members)]
     if not len(table):
         return ""
     arrival = table["arrival_ns"].to_numpy(np.float64)
@@ -144,10 +144,10 @@ def _draw_arrivals(
     late_ns = lateness_after_others(arrival, last)
     arrival -= arrival[last] - late_ns  # relative to the median of the others
     unit, scale = unit_of(max(late_ns, float(-arrival.min()), 1.0))
-    row = shown.rows.rows_of(table["rank"].to_numpy(np.int64))
+    row = arrivals.rows.rows_of(table["rank"].to_numpy(np.int64))
     order = np.lexsort([arrival, row])
     latest = order[np.append(np.diff(row[order]) > 0, True)]  # the latest rank of each row
-    y = shown.rows.centres[row]
+    y = arrivals.rows.centres[row]
     wait = table["wait_ns"].to_numpy(np.float64)
     figure.add_scatter(
         x=_with_gaps(arrival[latest] / scale, (arrival + wait)[latest] / scale),
@@ -161,7 +161,7 @@ def _draw_arrivals(
         yaxis="y2",
         hoverinfo="skip",
     )
-    is_late = shown.late is not None and table["rank"].iloc[last] == shown.late.rank
+    is_late = arrivals.late is not None and table["rank"].iloc[last] == arrivals.late.rank
     accent = "late" if is_late else "ink"
     figure.add_scatter(
         x=arrival[latest] / scale,

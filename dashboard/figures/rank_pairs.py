@@ -9,10 +9,10 @@ import numpy as np
 import plotly.graph_objects as go
 
 from mpiprof.interface.format_units import unit_of
-from mpiprof.metrics.wait_matrix import WaitMatrix
+from mpiprof.interface.tokens import get_colour
+from mpiprof.metrics.rank_pairs import WaitMatrix
 from mpiprof.reports.pictures.pair_matrix import QUANTITIES
 from mpiprof.reports.pictures.rank_rows import MAX_ROWS
-from mpiprof.reports.tokens import get_colour
 from mpiprof.trace.types import Float, Int
 
 from . import axes
@@ -35,20 +35,20 @@ def draw_pair_matrix(
     """
     if not cells.any():
         return axes.empty_figure("nobody waits" if quantity == "wait" else "no messages")
-    of = QUANTITIES[quantity]
+    measure = QUANTITIES[quantity]
     names = [name_run(run) for run in ranks]
     largest = float(cells.max())
     unit, scale = unit_of(largest) if quantity == "wait" else ("", 1.0)
     text = np.full(cells.shape, "", object)
-    text[cells > 0] = [of.format(value) for value in cells[cells > 0].tolist()]
-    sentence = of.sentence.format(down="%{y}", amount="%{text}", across="%{x}")
+    text[cells > 0] = [measure.format(value) for value in cells[cells > 0].tolist()]
+    sentence = measure.sentence.format(down="%{y}", amount="%{text}", across="%{x}")
     figure = go.Figure()
     figure.add_heatmap(
         z=(np.where(cells > 0, cells, np.nan) / scale).astype(np.float32),
         x=names,
         y=names,
         text=text,
-        colorscale=_make_scale(of.colour, dark=dark),
+        colorscale=_make_scale(measure.colour, dark=dark),
         zmin=0,
         zmax=largest / scale,
         xgap=1 if len(names) <= MAX_ROWS // 4 else 0,
@@ -59,13 +59,13 @@ def draw_pair_matrix(
     figure.update_layout(
         height=int(min(max(160 + 18 * len(names), 280), 560)),
         xaxis={
-            "title": f"{of.across}: rank",
+            "title": f"{measure.across}: rank",
             "type": "category",
             "nticks": 12 if names[-1].isdecimal() else 7,  # labels of runs are wide
             "showgrid": False,
             **FRAME,
         },
-        yaxis={**axes.RANK_ROWS, "title": f"{of.down}: rank", "nticks": 20, **FRAME},
+        yaxis={**axes.RANK_ROWS, "title": f"{measure.down}: rank", "nticks": 20, **FRAME},
         plot_bgcolor=get_colour("surface", dark=dark),
     )
     if quantity == "wait":

@@ -8,8 +8,9 @@ from html import escape
 import numpy as np
 import plotly.graph_objects as go
 
-from mpiprof.diagnosis.sampled_stacks import StackTree
+from mpiprof.diagnosis.sampled_code import StackTree
 from mpiprof.interface.format_units import format_count, format_share, format_time
+from mpiprof.interface.tokens import choose_ink, get_colour, mix_colours
 from mpiprof.reports.pictures.flame_graph import (
     STEPS,
     choose_nodes,
@@ -17,8 +18,7 @@ from mpiprof.reports.pictures.flame_graph import (
     find_depths,
     label_share,
 )
-from mpiprof.reports.stack_sentences import name_function
-from mpiprof.reports.tokens import choose_ink, get_colour, mix_colours
+from mpiprof.reports.words.stack_sentences import name_function
 
 ROW_PX, MIN_PX, MAX_PX = 24, 96, 900
 MAX_TEXT = 120  # characters of a label
@@ -32,9 +32,9 @@ def draw_stacks(
 
     box: the node that fills the width; without it, the root does.
     """
-    shown = choose_nodes(tree)
-    callers = {int(tree.parents[node]) for node in shown if node}
-    width = tree.total_ns[shown, 0]
+    nodes = choose_nodes(tree)
+    callers = {int(tree.parents[node]) for node in nodes if node}
+    width = tree.total_ns[nodes, 0]
     steps: list[int | None] = [None] * len(tree.parents)
     if compared:
         steps = list(difference_steps(tree).tolist())
@@ -43,24 +43,24 @@ def draw_stacks(
         colours = [
             get_colour("q2" if depth % 2 else "q1", dark=dark) for depth in find_depths(tree)
         ]
-    colours = [colours[node] for node in shown]
+    colours = [colours[node] for node in nodes]
     figure = go.Figure(
         go.Icicle(
-            ids=[str(node) for node in shown],
-            labels=[escape(tree.functions[node][1][:MAX_TEXT]) for node in shown],
-            parents=[str(tree.parents[node]) if node else "" for node in shown],
+            ids=[str(node) for node in nodes],
+            labels=[escape(tree.functions[node][1][:MAX_TEXT]) for node in nodes],
+            parents=[str(tree.parents[node]) if node else "" for node in nodes],
             values=width / 1e6,
             branchvalues="total",
             level=box if box in map(str, callers) else None,
             customdata=[
                 [_describe(tree, node, compared=compared), int(tree.parents[node]), node in callers]
-                for node in shown.tolist()
+                for node in nodes.tolist()
             ],
             hovertemplate="%{customdata[0]}<extra></extra>",
-            text=[label_share(tree, node, steps[node]) for node in shown.tolist()],
+            text=[label_share(tree, node, steps[node]) for node in nodes.tolist()],
             texttemplate="%{label}  %{text}",
             textposition="middle left",
-            textfont={"color": [choose_ink(one, dark=dark) for one in colours], "size": 12},
+            textfont={"color": [choose_ink(colour, dark=dark) for colour in colours], "size": 12},
             marker={
                 "colors": colours,
                 "line": {"color": get_colour("surface", dark=dark), "width": 1},
@@ -71,7 +71,7 @@ def draw_stacks(
             root={"color": get_colour("q1", dark=dark)},
         )
     )
-    rows = int(find_depths(tree)[shown].max(initial=0)) + 1
+    rows = int(find_depths(tree)[nodes].max(initial=0)) + 1
     figure.update_layout(
         height=int(np.clip(ROW_PX * rows + 8, MIN_PX, MAX_PX)),
         margin={"l": 0, "r": 0, "t": 4, "b": 4},
@@ -102,7 +102,7 @@ def _describe(tree: StackTree, node: int, *, compared: bool) -> str:
     ]
     if compared:
         lines.append(f"other ranks: {format_time(float(time_ns[1]))}, mean")
-    own = float(tree.self_ns[node, 0])
-    if 0 < own < time_ns[0]:
-        lines.append(f"{format_time(own)} in its own code")
+    self_ns = float(tree.self_ns[node, 0])
+    if 0 < self_ns < time_ns[0]:
+        lines.append(f"{format_time(self_ns)} in its own code")
     return "<br>".join(lines)

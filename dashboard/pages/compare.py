@@ -16,9 +16,8 @@ from dash.exceptions import PreventUpdate
 from mpiprof.diagnosis.cause_changes import NO_CHANGES, compare_ledgers
 from mpiprof.diagnosis.compare_verdict import judge_difference
 from mpiprof.interface.format_units import UNKNOWN, format_change, format_time, shorten_text
-from mpiprof.reports import phrases
-from mpiprof.reports.comparability import incomparable_sentence
-from mpiprof.reports.compare_sentences import verdict_paragraphs
+from mpiprof.reports.words import callsite_sentences
+from mpiprof.reports.words.compare_sentences import incomparable_sentence, verdict_paragraphs
 
 from .. import compare_sections, components, filtered_tables, trace_figures
 from .. import url_state as states
@@ -45,14 +44,14 @@ def make_layout(context: TraceContext, state: states.PageState) -> Component:
         return html.Div([form, html.P("Choose the traces to compare with A.")])
     several = len(first) + len(to) > 2
     table = trace_figures.compare_callsites(first, to, state)
-    before, other = ([run.trace for run in side] for side in (first, to))
+    before, after = ([run.trace for run in side] for side in (first, to))
     verdict = judge_difference(table)
-    if reason := incomparable_sentence(verdict, before, other):
+    if reason := incomparable_sentence(verdict, before, after):
         return html.Div([form, html.P(components.mark_code(reason))], id="compare")
     # Places of work and causes have no filters.
     is_filtered = bool(state.communicators or state.operations or state.nodes or state.ranks)
-    ledgers = NO_CHANGES if is_filtered else compare_ledgers(before, other)
-    lines = verdict_paragraphs(verdict, other, len(first), before=before, ledgers=ledgers)
+    ledgers = NO_CHANGES if is_filtered else compare_ledgers(before, after)
+    lines = verdict_paragraphs(verdict, after, len(first), before=before, ledgers=ledgers)
     sections = [
         form,
         compare_sections.make_head(lines, first, to),
@@ -81,8 +80,8 @@ def _swap_link(
     """Yield the link that exchanges A and B."""
     if to:
         names = [run.name for run in to]
-        also, others = tuple(names[1:]), tuple(run.name for run in first)
-        swapped = replace(state, trace=names[0], also=also, to=others)
+        also, first_names = tuple(names[1:]), tuple(run.name for run in first)
+        swapped = replace(state, trace=names[0], also=also, to=first_names)
         yield dcc.Link("Swap A and B", href=PATH + swapped.format_query())
 
 
@@ -103,15 +102,15 @@ def _make_form(
     to: Sequence[TraceData],
 ) -> Iterator[Component]:
     """Yield the menus of both sides; a run of one side is not an option of the other."""
-    mine, others = [run.name for run in first], [run.name for run in to]
-    name, *also = mine
-    further = [n for n in context.names if n != name and n not in others]
+    first_names, second_names = [run.name for run in first], [run.name for run in to]
+    name, *also = first_names
+    further = [n for n in context.names if n != name and n not in second_names]
     if further or also:
         label = f"A is {name[:60]}, and as further runs of it:"
         yield _make_choice(state, "also", label, further, also)
     lone = "" if further or also else f"A is {name[:60]}, and "
-    known = [n for n in context.names if n not in mine]
-    yield _make_choice(state, "to", f"{lone}B:", known, others)
+    choices = [n for n in context.names if n not in first_names]
+    yield _make_choice(state, "to", f"{lone}B:", choices, second_names)
 
 
 def _make_choice(
@@ -120,8 +119,8 @@ def _make_choice(
     """Return the menu of the runs of a side; each link adds or removes a run."""
     links: list[components.MenuLink] = []
     for name in dict.fromkeys([*names, *chosen]):
-        others = tuple(other for other in chosen if other != name)
-        changed: dict[str, Any] = {side: others if name in chosen else (*chosen, name)}
+        remaining = tuple(candidate for candidate in chosen if candidate != name)
+        changed: dict[str, Any] = {side: remaining if name in chosen else (*chosen, name)}
         address = PATH + replace(state, **changed).format_query()
         links.append((name, address, name in chosen))
     text = ", ".join(name[:60] for name in chosen) or "Choose"
@@ -140,7 +139,7 @@ def comparison_table(table: pd.DataFrame, state: states.PageState) -> Component:
         cells = [
             [name, html.Span(_only_in(row), className="faint")],
             row["operation"],
-            " → ".join(phrases.instance_counts(row).values()),
+            " → ".join(callsite_sentences.instance_counts(row).values()),
             *[_change_cell(row, c) for c in ("mean_elapsed_ns", "wait_ns", "worst_imbalance_ns")],
             _algorithms_cell(row),
         ]
@@ -151,8 +150,8 @@ def comparison_table(table: pd.DataFrame, state: states.PageState) -> Component:
 
 def _make_cell(head: str, content: Any) -> Component:
     """Return a cell with its heading as attribute, which narrow pages show instead of the head."""
-    named: dict[str, Any] = {"data-head": head}
-    return html.Td(content, **named)
+    attributes: dict[str, Any] = {"data-head": head}
+    return html.Td(content, **attributes)
 
 
 def _only_in(row: dict[str, Any]) -> str:
@@ -172,8 +171,8 @@ def _change_cell(row: dict[str, Any], column: str) -> Any:
 
 
 def _algorithms_cell(row: dict[str, Any]) -> str:
-    first, other = (shorten_text(row[c] or UNKNOWN) for c in ("algorithm", "other_algorithm"))
-    return first if first == other else f"{first} → {other}"
+    first, second = (shorten_text(row[c] or UNKNOWN) for c in ("algorithm", "other_algorithm"))
+    return first if first == second else f"{first} → {second}"
 
 
 def register_callbacks(app: dash.Dash, context: TraceContext) -> None:

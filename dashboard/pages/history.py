@@ -8,9 +8,9 @@ import dash
 from dash import Input, Output, dcc, html
 from dash.development.base_component import Component
 
+from mpiprof.interface.svg import DataPicture
 from mpiprof.reports import history as reports
 from mpiprof.reports.pictures.history import list_values, make_history_picture
-from mpiprof.reports.pictures.svg import DataPicture
 from mpiprof.reports.run_summary import RunSummary
 
 from .. import components
@@ -75,17 +75,17 @@ def make_view(context: TraceContext, state: PageState) -> Component:
     return components.make_or_message(TITLE, lambda: _make_history(run_list.runs, state))
 
 
-def _make_history(named: dict[str, RunSummary], state: PageState) -> Component:
-    groups = dict.fromkeys(map(_group_of, named.values()))
+def _make_history(summaries: dict[str, RunSummary], state: PageState) -> Component:
+    groups = dict.fromkeys(map(_group_of, summaries.values()))
     group = state.get("program")
     group = group if group in groups else next(iter(groups))
-    chosen = [(name, run) for name, run in named.items() if _group_of(run) == group][::-1]
+    chosen = [(name, run) for name, run in summaries.items() if _group_of(run) == group][::-1]
     history = reports.make_history([run for _, run in chosen])
-    first, *others = reports.verdict_lines(history)
+    first, *further = reports.verdict_lines(history)
     return html.Div(
         [
             html.H1(first, className="runs-sentence"),
-            *(html.P(components.mark_code(line)) for line in others),
+            *(html.P(components.mark_code(line)) for line in further),
             components.show_picture(
                 DataPicture(make_history_picture(history), list_values(history)),
                 className="history-picture",

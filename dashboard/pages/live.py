@@ -10,9 +10,10 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from mpiprof.errors import MpiprofError, TraceError
-from mpiprof.hang import rank_state, status, verdict_text
+from mpiprof.hang import job_verdict, rank_state, status
 from mpiprof.hang.processes import trace_now_ns
-from mpiprof.hang.verdict import Verdict
+from mpiprof.hang.verdict import HangVerdict
+from mpiprof.hang.words import verdict_text
 from mpiprof.interface.format_units import format_runs as ranks_of
 from mpiprof.interface.format_units import format_time, shorten_text
 from mpiprof.reports.site_labels import describe_site
@@ -114,11 +115,11 @@ def find_positions(data: TraceData) -> tuple[list[rank_state.Position], list[ran
     return data.compute_once("positions", lambda: rank_state.find(data.trace))
 
 
-def cached_verdict(data: TraceData) -> Verdict:
+def cached_verdict(data: TraceData) -> HangVerdict:
     """Return the verdict of `status`, cached for VERDICT_LIFETIME_NS, as it changes with time."""
     moment = (trace_now_ns(data.trace) or 0) // VERDICT_LIFETIME_NS
     return data.compute_once(
-        ("hang", moment), lambda: verdict_text.status_verdict(data.trace, *find_positions(data))
+        ("hang", moment), lambda: job_verdict.status_verdict(data.trace, *find_positions(data))
     )
 
 

@@ -13,8 +13,8 @@ from dash.exceptions import PreventUpdate
 
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.metrics.message_callsite_sums import are_waits_known
-from mpiprof.reports import message_pairs
 from mpiprof.reports.pictures import pair_matrix
+from mpiprof.reports.words import message_sentences
 
 from .. import components, pair_tables
 from .. import url_state as states
@@ -49,16 +49,16 @@ def make_sentence(data: TraceData, state: states.PageState) -> list[Component]:
     pairs = pair_tables.filtered_pairs(data, state)
     cause = None
     if states.clear_filters(state) == state:  # findings are about the whole run
-        cause = message_pairs.find_message_cause(data.derive("findings"), pairs)
+        cause = message_sentences.find_message_cause(data.derive("findings"), pairs)
     words: list[Any] = [
         html.Span(text, className=style) if style else text
-        for text, style in message_pairs.headline(data.trace, pairs, cause)
+        for text, style in message_sentences.headline(data.trace, pairs, cause)
     ]
     if not len(pairs):
-        known = are_waits_known(data.trace) or not len(data.trace.message_sums)
+        has_waits = are_waits_known(data.trace) or not len(data.trace.message_sums)
         remedy = f"Record with {format_command('run', '--messages', 'all', 'PROGRAM')}."
-        why = [] if known else [html.P(remedy)]
-        return [html.H1(words, className="good" if known else ""), *why]
+        why = [] if has_waits else [html.P(remedy)]
+        return [html.H1(words, className="good" if has_waits else ""), *why]
     row, name = pairs.iloc[0], "the longest wait of this pair"
     if cause is not None:
         direct = pairs[pairs["awaited"].isin(cause.finding.ranks)]
@@ -67,7 +67,7 @@ def make_sentence(data: TraceData, state: states.PageState) -> list[Component]:
     timeline = pair_tables.link_to_longest(data, state, row)
     return [
         html.H1(words),
-        *map(html.P, message_pairs.further_sentences(data.trace, pairs, cause)),
+        *map(html.P, message_sentences.further_sentences(data.trace, pairs, cause)),
         html.Div(
             [
                 dcc.Link(f"Show {name} in the timeline", href=timeline, className="primary"),
@@ -88,9 +88,9 @@ def make_picture(data: TraceData, state: states.PageState) -> Component | None:
     choices = {name: pair_tables.QUANTITIES[name] for name in matrices}
     quantity = "wait" if chosen == "all" else chosen
 
-    def draw(shown: states.PageState) -> go.Figure:
-        figure = rank_pairs.draw_pair_matrix(ranks, cells, quantity, dark=shown.dark)
-        return figure.update_layout(shapes=_outline(shown, figure))
+    def draw(drawn_state: states.PageState) -> go.Figure:
+        figure = rank_pairs.draw_pair_matrix(ranks, cells, quantity, dark=drawn_state.dark)
+        return figure.update_layout(shapes=_outline(drawn_state, figure))
 
     return html.Section(
         [

@@ -75,18 +75,18 @@ def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
 
 def make_rows(context: TraceContext, find: str) -> Component:
     """Return the table of the runs that contain all words of `find`."""
-    found = filter_runs(context.run_list.runs, find)
-    if not found:
+    runs = filter_runs(context.run_list.runs, find)
+    if not runs:
         return components.empty_state("No run matches", "Remove words from the filter.")
-    rows = [_make_row(name, run) for name, run in found[:MAX_ROWS]]
+    rows = [_make_row(name, run) for name, run in runs[:MAX_ROWS]]
     heads = [
         html.Th(heading, scope="col", className="runs-number" if heading in NUMBERS else "")
         for heading in HEADINGS
     ]
     head = html.Thead(html.Tr(heads))
     parts: list[Component] = [html.Table([head, html.Tbody(rows)], className="table runs-list")]
-    if len(found) > MAX_ROWS:
-        fact = f"The newest {MAX_ROWS} of {format_count(len(found))} runs."
+    if len(runs) > MAX_ROWS:
+        fact = f"The newest {MAX_ROWS} of {format_count(len(runs))} runs."
         parts.append(html.P(f"{fact} Filter to see the others.", className="note"))
     return html.Div(parts, className="runs-scroll", tabIndex=0)
 
@@ -94,12 +94,12 @@ def make_rows(context: TraceContext, find: str) -> Component:
 def filter_runs(runs: dict[str, RunSummary], find: str) -> list[tuple[str, RunSummary]]:
     """Return the runs of which name, program, date, commit and verdict contain all words."""
     words = find.lower().split()
-    found = []
+    matching = []
     for name, run in runs.items():
         text = f"{name} {run.program} {run.date} {run.commit} {run.ranks} {run.verdict}".lower()
         if all(word in text for word in words):
-            found.append((name, run))
-    return found
+            matching.append((name, run))
+    return matching
 
 
 def _make_row(name: str, run: RunSummary) -> Component:

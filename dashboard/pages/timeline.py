@@ -1,4 +1,4 @@
-"""Timeline page: ranks over time, drawn by assets/timeline.mjs from timeline_data's responses."""
+"""Timeline page: ranks over time. assets/timeline draws the responses of timeline_data."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def make_layout(context: TraceContext, state: PageState) -> Component:
         return components.empty_state(
             TITLE, "This trace has only totals: record without --record summary."
         )
-    others = [name for name in context.names if name != data.name][:MAX_RUNS]
-    data_runs: dict[str, Any] = {"data-runs": json.dumps(others)}
+    other_names = [name for name in context.names if name != data.name][:MAX_RUNS]
+    data_runs: dict[str, Any] = {"data-runs": json.dumps(other_names)}
     return html.Div(
         [
             html.Noscript("The timeline is drawn by a script of this page."),

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from mpiprof import __main__ as command_line
+from mpiprof.facts.operations import WAIT_STATES, operations_in
 from mpiprof.formats import export_columns
 from mpiprof.hang import summary_writer
 from mpiprof.launch.options import Recording, variable_name
 from mpiprof.metrics import columns
 from mpiprof.metrics.column import QUANTITIES
-from mpiprof.operations import WAIT_STATES, operations_in
 
 SUPPRESS = argparse.SUPPRESS  # help of a hidden option
 PACKAGE = Path(command_line.__file__).parent
@@ -56,8 +56,8 @@ def write(folder: Path) -> None:
 
 # Every package of Python, from the one that uses no other to the one that uses most.
 PACKAGES = (
-    *("interface", "libraries", "launch", "trace", "account", "model", "metrics", "causes"),
-    *("diagnosis", "testing", "formats", "store", "timeline", "reports", "hang", "bench", "tune"),
+    *("facts", "interface", "launch", "collectives", "trace", "metrics", "account", "causes"),
+    *("diagnosis", "formats", "store", "timeline", "reports", "hang", "papers", "tune"),
     *("dashboard", "commands"),
 )
 

@@ -1,23 +1,23 @@
 """Make the reports of the four papers and the page with their claims: `make papers`.
 
-    python docs/tools/papers.py [--quick]
+    PYTHONPATH=tests python docs/tools/papers.py [--quick]
 
-The reports are stored as PDF in docs/results/papers. The tables of claims are written between the
-markers of docs/results/papers.md. Results of finished runs are stored in build/papers, so that an
-interrupted run continues.
+Chromium prints the reports to docs/results/papers as PDF. The tables of claims are written between
+the markers of docs/results/papers.md. Results of finished runs are stored in build/papers, so that
+an interrupted run continues.
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 from markers import replace_between
+from support.dashboard_server import chromium
 
-from mpiprof.bench.papers import PAPERS
+from mpiprof.papers.reports import PAPERS
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"
@@ -25,11 +25,19 @@ PAGE, REPORTS, PRODUCTS = RESULTS / "papers.md", RESULTS / "papers", ROOT / "bui
 BEGIN, END = "<!-- claims: made by `make papers` -->", "<!-- end of claims -->"
 
 
+def print_page(page: Path, path: Path) -> None:
+    """Print a report as PDF, with an outline of its exhibits."""
+    with chromium() as browser:
+        opened = browser.new_page()
+        opened.goto(page.as_uri())
+        opened.pdf(path=path, prefer_css_page_size=True, outline=True, tagged=True)
+
+
 def make_report(name: str, quick: bool) -> str:
     """Make the report of a paper, store its PDF, and return its tables."""
     words = [sys.executable, "-m", "mpiprof", "bench", "paper", name, "-o", str(PRODUCTS)]
     subprocess.run([*words, *["--quick"] * quick], cwd=ROOT, check=True)
-    shutil.copyfile(PRODUCTS / f"{name}.pdf", REPORTS / f"{name}.pdf")
+    print_page(PRODUCTS / f"{name}.html", REPORTS / f"{name}.pdf")
     tables = (PRODUCTS / f"{name}.md").read_text("utf-8")
     heading, _, rest = tables.partition("\n")
     return f"{heading}\n\n[The report with all figures](papers/{name}.pdf)\n{rest}"

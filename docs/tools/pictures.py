@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 from support.dashboard_server import CHROMIUM, Browser, chromium, view
-
-from mpiprof.testing.synthetic import Synthetic
+from support.synthetic import Synthetic
 
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "pictures"

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.account.delay_graph import DelayCosts, DelayGraph, Intervals, Waits
-from mpiprof.account.message_time import MessageTime, find_message_time
-from mpiprof.account.record_gaps import RecordGaps, find_record_gaps
+from mpiprof.account.call_times import find_times_in_calls
+from mpiprof.account.delay_graph import DelayCosts, DelayGraph, Waits, WorkIntervals
+from mpiprof.account.record_gaps import MessageTime, RecordGaps, find_message_time, find_record_gaps
 from mpiprof.account.work_intervals import find_intervals, number_same_work
 from mpiprof.interface.analysis_library import Struct, call_library
 from mpiprof.metrics.collective_waits import CollectiveWaits
 from mpiprof.metrics.message_callsite_sums import weigh_waits
+from mpiprof.metrics.row_order import join_columns, number_codes, order_by_rank, order_from_latest
 from mpiprof.metrics.sampling_estimates import callsite_scales
-from mpiprof.metrics.time_order import number_codes, order_by_rank, order_from_latest
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Float, Int
 
@@ -45,7 +45,7 @@ class Delays:
     """
 
     waits: Waits
-    intervals: Intervals
+    intervals: WorkIntervals
     graph: DelayGraph
     sites: list[tuple[int, int]]
     callsite: Int  # of each group of waits; -1 in messages
@@ -68,7 +68,8 @@ def find_delays(trace: Trace) -> Delays:
     """Return the delays of a run."""
     collective: CollectiveWaits = trace.derive("collective_waits")
     gaps, message_time = find_record_gaps(trace), find_message_time(trace)
-    intervals, sites = find_intervals(trace, gaps, message_time, collective.inside)
+    inside = join_columns([collective.inside, find_times_in_calls(trace)], 4)
+    intervals, sites = find_intervals(trace, gaps, message_time, inside)
     groups, order = join_groups(collective, trace.message_waits)
     met = np.where(groups["is_meeting"], groups["communicator"], -1)
     meetings, sites_of, sequences = _take_meetings_of_all(trace, collective.meetings)

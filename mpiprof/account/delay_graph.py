@@ -34,13 +34,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from mpiprof.interface.analysis_library import Struct, call_library
-from mpiprof.metrics.time_order import order_by_time
+from mpiprof.metrics.row_order import order_by_time
 from mpiprof.trace.types import Array, Float, Int
 
 # Intervals and waits of a rank that a window contains at most. Ranks that have not met for so long
@@ -62,6 +61,14 @@ RUN = {
     "used": np.int64,
     "beyond": np.float64,
     "same": np.int64,
+}
+
+# The same of the struct in core/python_api/delay_items.c.
+ARRANGED = {
+    **dict.fromkeys(("ranks", "intervals", "waits", "wait_key"), int),
+    **dict.fromkeys(("first", "order", "begin_ns", "end_ns", "key"), np.int64),
+    **dict.fromkeys(("wait_begin_ns", "wait_end_ns", "group"), np.int64),
+    "items": ITEM,
 }
 
 
@@ -89,7 +96,7 @@ class Waits:
 
 
 @dataclass(frozen=True)
-class Intervals:
+class WorkIntervals:
     """Intervals of work. key: number of the pair of call sites."""
 
     rank: Int
@@ -97,9 +104,9 @@ class Intervals:
     end_ns: Int
     key: Int
 
-    def take(self, index: Int) -> Intervals:
+    def take(self, index: Int) -> WorkIntervals:
         """Return some of the intervals."""
-        return Intervals(*(column[index] for column in vars(self).values()))
+        return WorkIntervals(*(column[index] for column in vars(self).values()))
 
 
 @dataclass(frozen=True)
@@ -121,7 +128,7 @@ class DelayGraph:
     """Waits and intervals of a run in order, for sums of costs over any groups of waits."""
 
     def __init__(
-        self, waits: Waits, intervals: Intervals, ranks: int, same: Int | None = None
+        self, waits: Waits, intervals: WorkIntervals, ranks: int, same: Int | None = None
     ) -> None:
         """same: of each key of intervals, the first key with the same work; all differ if None."""
         self.waits, self.ranks, self.interval_count = waits, ranks, len(intervals.rank)
@@ -158,27 +165,30 @@ class DelayGraph:
 
 
 def _arrange_items(
-    waits: Waits, intervals: Intervals, ranks: int, wait_key: int
+    waits: Waits, intervals: WorkIntervals, ranks: int, wait_key: int
 ) -> tuple[Array, Int]:
     """Return the intervals and waits by rank and time without overlaps, and where ranks begin."""
     count = len(intervals.rank) + len(waits.rank)
     if count > np.iinfo(np.int32).max:
         raise ValueError("too many intervals and waits for numbers of 32 bits")
-    columns = {
-        "begin_ns": (intervals.begin_ns, waits.begin_ns),
-        "end_ns": (intervals.end_ns, waits.end_ns),
-        "number": (np.arange(len(intervals.rank)), waits.group),
-        "key": (intervals.key, np.full(len(waits.rank), wait_key)),
-    }
+    rank = np.concatenate([intervals.rank, waits.rank[::-1]])  # the earliest wait first
+    begin_ns = np.concatenate([intervals.begin_ns, waits.begin_ns[::-1]])
+    order, first = order_by_time(rank, begin_ns, ranks)
     items = np.empty(count, ITEM)
-    for name, (of_intervals, of_waits) in columns.items():
-        items[name] = np.concatenate([of_intervals, of_waits[::-1]])  # the earliest wait first
-    rank = np.concatenate([intervals.rank, waits.rank[::-1]])
-    order, first = order_by_time(rank, items["begin_ns"], ranks)
-    items = items[order]
-    for begin, end in pairwise(first.tolist()):
-        # Those of several threads may overlap; the time counts once.
-        begins, ends = items["begin_ns"][begin:end], items["end_ns"][begin:end]
-        np.maximum.accumulate(ends, out=ends)
-        np.maximum(begins[1:], ends[:-1], out=begins[1:])
+    values: dict[str, Any] = {
+        "ranks": ranks,
+        "intervals": len(intervals.rank),
+        "waits": len(waits.rank),
+        "wait_key": wait_key,
+        "first": first,
+        "order": order,
+        "begin_ns": intervals.begin_ns,
+        "end_ns": intervals.end_ns,
+        "key": intervals.key,
+        "wait_begin_ns": waits.begin_ns,
+        "wait_end_ns": waits.end_ns,
+        "group": waits.group,
+        "items": items,
+    }
+    call_library("delay_items_arrange", Struct(ARRANGED, values))
     return items, first

@@ -1,10 +1,21 @@
 """Division of the run's time: work, waiting, transfers, and time without a record.
 
-The sums are those of the ledgers of all threads (account/ledger_sums.py), and of their waits. They
+The sums are those of the ledgers of all threads (account/ledger.py), and of their waits. They
 are exact: the parts sum to the time of all threads. MPI_Finalize counts as a collective.
 
 Traces without a record of each call have the sums that the recorder makes of all calls by call
-site. There, work is the rest of the time, and waits are estimates if the trace is a sample.
+site. There, work is the time outside of these sums, and waits are estimates if the trace is a
+sample.
+
+A transfer is the time in a call after all awaited ranks have come:
+
+    rank 5   work | recv ── wait ── | transfer | work ...
+    rank 6   work ─────────── send ↑ posted
+
+The expected time of a transfer is at most EXPECTED_FACTOR times the median of its kind: the calls
+on messages at one call site with as much data (transfers.py), or the instances of one call site of
+collectives. Beyond that, the time above the median is unexplained. It belongs to the call or to its
+link, never to the work of a rank.
 """
 
 from __future__ import annotations
@@ -16,11 +27,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.account.ledger_sums import CALLS, LIVES, WORK
-from mpiprof.account.transfers import sum_unexplained_collectives, sum_unexplained_messages
+from mpiprof.account.ledger import CALLS, LIVES, WORK
+from mpiprof.account.transfers import EXPECTED_FACTOR, sum_unexplained_messages
+from mpiprof.facts.operations import LOCAL_OPERATIONS, MESSAGE_OPERATIONS
 from mpiprof.metrics.message_callsite_sums import find_located_waits
 from mpiprof.metrics.one_sided_waits import ONE_SIDED_STATES
-from mpiprof.operations import LOCAL_OPERATIONS, MESSAGE_OPERATIONS
+from mpiprof.metrics.sampling_estimates import callsite_scales
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Float
 
@@ -73,7 +85,7 @@ class Division:
         }
 
 
-COLUMNS = [of.name for of in fields(Division) if of.name != "filtered_ns"]
+COLUMNS = [field.name for field in fields(Division) if field.name != "filtered_ns"]
 
 
 def divide_time(trace: Trace, ranks: Sequence[int] | None = None) -> Division:
@@ -95,11 +107,13 @@ def make_rank_times(trace: Trace) -> pd.DataFrame:
     )
     waits = np.minimum(_find_collective_waits(trace), times["collective_ns"])
     times["collective_wait_ns"] = waits
-    rest = times["message_ns"] - times["message_wait_ns"]
-    times["message_unexplained_ns"] = np.minimum(sum_unexplained_messages(trace), rest)
-    rest = times["collective_ns"] - waits
-    share = min(float(sum_unexplained_collectives(trace).sum()) / max(float(rest.sum()), 1.0), 1.0)
-    times["collective_unexplained_ns"] = share * rest
+    transfer_ns = times["message_ns"] - times["message_wait_ns"]
+    times["message_unexplained_ns"] = np.minimum(sum_unexplained_messages(trace), transfer_ns)
+    transfer_ns = times["collective_ns"] - waits
+    share = min(
+        float(sum_unexplained_collectives(trace).sum()) / max(float(transfer_ns.sum()), 1.0), 1.0
+    )
+    times["collective_unexplained_ns"] = share * transfer_ns
     return pd.DataFrame({name: times[name] for name in COLUMNS})
 
 
@@ -139,12 +153,12 @@ def _sum_tables(trace: Trace) -> dict[str, Float]:
     lost = np.zeros(trace.ranks)
     lost[sorted(trace.ranks_without_records)] = trace.duration_ns
     times = {"unrecorded_ns": np.minimum(lost, of_rank)}
-    rest = of_rank - times["unrecorded_ns"]
+    unassigned_ns = of_rank - times["unrecorded_ns"]
     columns = ("collective_ns", elapsed), ("message_ns", in_messages), ("local_ns", local)
     for name, values in columns:
-        times[name] = np.minimum(values, rest)
-        rest = rest - times[name]
-    return times | {"work_ns": rest}
+        times[name] = np.minimum(values, unassigned_ns)
+        unassigned_ns = unassigned_ns - times[name]
+    return times | {"work_ns": unassigned_ns}
 
 
 def _classify_shapes(trace: Trace) -> Array:
@@ -178,3 +192,12 @@ def _sum_by_rank(trace: Trace, table: pd.DataFrame, name: str) -> Float:
     ranks = table["rank"].to_numpy(np.int64)
     sums = np.bincount(ranks, table[name].to_numpy(np.float64), trace.ranks)
     return np.asarray(sums[: trace.ranks], np.float64)
+
+
+def sum_unexplained_collectives(trace: Trace) -> Float:
+    """Return the unexplained time of all ranks at each call site of collectives."""
+    if trace.record == "summary":
+        return np.zeros(len(trace.callsites))
+    sums, keys = trace.aggregate
+    excess: Float = sums.quantiles.sum_excess("transfer", EXPECTED_FACTOR, len(keys))
+    return excess * callsite_scales(trace)

@@ -1,4 +1,4 @@
-"""Intervals of work of all ranks, between two calls or inside a collective, and their sites."""
+"""Intervals of work of all ranks, between two calls or inside a call, and their sites."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import itertools
 
 import numpy as np
 
-from mpiprof.account.delay_graph import Intervals
-from mpiprof.account.message_time import MessageTime
-from mpiprof.account.record_gaps import RecordGaps
+from mpiprof.account.delay_graph import WorkIntervals
+from mpiprof.account.record_gaps import MessageTime, RecordGaps
+from mpiprof.metrics.collective_waits import CollectiveWaits
 from mpiprof.metrics.recorded_calls import read_recorded_calls
-from mpiprof.metrics.time_order import number_codes
+from mpiprof.metrics.row_order import find_last_rows, number_codes
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Int
@@ -24,16 +24,17 @@ Pairs = list[tuple[int, int]]  # sites before and after intervals, by key
 
 def find_intervals(
     trace: Trace, gaps: RecordGaps, message_time: MessageTime, inside: list[Int]
-) -> tuple[Intervals, Pairs]:
+) -> tuple[WorkIntervals, Pairs]:
     """Return the intervals of work, and the pairs of sites around them.
 
     Traces without records of long intervals have only the time between recorded calls. inside: as
-    in CollectiveWaits.
+    in CollectiveWaits, of all calls.
     """
     table = trace.intervals
     if len(table):
         columns = [table[name].to_numpy(np.int64) for name in ("rank", "begin_ns", "end_ns")]
-        columns += [table[name].to_numpy() for name in ("before_site_id", "after_site_id")]
+        recorded = [table[name].to_numpy() for name in ("before_site_id", "after_site_id")]
+        columns += _take_sites_of_calls(trace, gaps, *columns, *recorded)
     else:
         columns = _find_work_in_pauses(trace, gaps, message_time)
     if len(gaps.lateness[0]):
@@ -41,7 +42,29 @@ def find_intervals(
         columns = [np.concatenate(column) for column in zip(columns, more, strict=True)]
     rank, begin, end, before, after = columns
     key, sites = number_pairs(before, after)
-    return _add_inside(Intervals(rank, begin, end, key), sites, inside)
+    return _add_inside(WorkIntervals(rank, begin, end, key), sites, inside)
+
+
+def _take_sites_of_calls(
+    trace: Trace, gaps: RecordGaps, rank: Int, begin: Int, end: Int, before: Int, after: Int
+) -> list[Int]:
+    """Return the sites before and after intervals as those of the recorded calls around them.
+
+    The recorder logs an interval when its next call begins. Only the end of a call shows all of its
+    site: for Python objects, a method of mpi4py makes several calls from one line.
+    """
+    collective: CollectiveWaits = trace.derive("collective_waits")
+    has_methods = any("method" in frame for site in trace.tables.sites for frame in site)
+    if trace.wrapped_chunks or not (has_methods or collective.completes.any()):
+        return [before, after]
+    call_rank, enter, exit_, site = read_recorded_calls(trace)
+    if not len(call_rank):
+        return [before, after]
+    next_ = find_last_rows((call_rank, enter), rank, end, until=True)
+    is_next = (next_ >= 0) & (enter[next_] == end)
+    last = find_last_rows((call_rank, enter), rank, begin, until=True)
+    is_last = (last >= 0) & (exit_[last] <= begin) & ~gaps.overlap(rank, exit_[last], begin)
+    return [np.where(is_last, site[last], before), np.where(is_next, site[next_], after)]
 
 
 def number_same_work(sites: Pairs) -> Int:
@@ -113,8 +136,10 @@ def _make_lateness(trace: Trace, gaps: RecordGaps) -> list[Int]:
     return [of_rank, begins, ends, known, site]
 
 
-def _add_inside(intervals: Intervals, sites: Pairs, inside: list[Int]) -> tuple[Intervals, Pairs]:
-    """Add the intervals inside collectives."""
+def _add_inside(
+    intervals: WorkIntervals, sites: Pairs, inside: list[Int]
+) -> tuple[WorkIntervals, Pairs]:
+    """Add the intervals inside calls."""
     rank, begin, end, site = inside
     if not len(rank):
         return intervals, sites
@@ -123,7 +148,7 @@ def _add_inside(intervals: Intervals, sites: Pairs, inside: list[Int]) -> tuple[
     columns = zip(
         (intervals.rank, intervals.begin_ns, intervals.end_ns, intervals.key), added, strict=True
     )
-    joined = Intervals(*(np.concatenate(column) for column in columns))
+    joined = WorkIntervals(*(np.concatenate(column) for column in columns))
     return joined, [*sites, *((of, INSIDE) for of in pairs.tolist())]
 
 

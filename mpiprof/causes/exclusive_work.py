@@ -3,17 +3,18 @@
     rank 0   work | allreduce | ── serial work ── | bcast | work
     others   work | allreduce | bcast ── wait ────────── | work
 
-Work between the same calls belongs together (number_same_work in account/work_intervals.py). Ranks
-with less than MIN_WORK_SHARE of the largest usual work of a rank there do not take part in it. If
-only one rank has MIN_OTHER_SHARE of it, it works alone. The usual work is the median segment times
-the number of segments, because few long segments are events (single_event.py) or a habit. If all
-ranks take part, the work at one place may be additional: only a few ranks work there, and they work
-elsewhere as long as the others, as an inner rank of a tree that combines results. If at most half
-of the ranks take part, the run is replayed without this work. It is a cause if the run then ends
-earlier by MIN_SAVED_SHARE of its time, and by MIN_OWN_SHARE of the removed work of a rank: then the
-other ranks wait for it. The saving is exact for a serial section. For a group it is the time until
-the other ranks are the slowest ones. If the same share of each segment saves as much, the group
-lacks only this share of its work.
+Work between the same calls belongs together (number_same_work in account/work_intervals.py), except
+where all ranks work briefly, as before MPI_Finalize. Ranks with less than MIN_WORK_SHARE of the
+largest usual work of a rank there do not take part in it. If only one rank has MIN_OTHER_SHARE of
+it, it works alone. The usual work is the median segment times the number of segments, because few
+long segments are events (single_event.py) or a habit. If all ranks take part, the work at one place
+may be additional: only a few ranks work there, and they work elsewhere as long as the others, as an
+inner rank of a tree that combines results. If at most half of the ranks take part, the run is
+replayed without this work. It is a cause if the run then ends earlier by MIN_SAVED_SHARE of its
+time, and by MIN_OWN_SHARE of the removed work of a rank: then the other ranks wait for it. The
+saving is exact for a serial section. For a group it is the time until the other ranks are the
+slowest ones. If the same share of each segment saves as much, the group lacks only this share of
+its work.
 
 The function is silent if all ranks take part in the work, however unequal, if more than half of the
 ranks do, such as the workers of a master, if the members of a group work for different times, and
@@ -28,11 +29,19 @@ from typing import ClassVar
 
 import numpy as np
 
+from mpiprof.account.segments import Work, number_segments, read_work
 from mpiprof.account.work_intervals import number_same_work
-from mpiprof.account.work_segments import Work, read_work
-from mpiprof.causes.cause import Cause, FoundCause
+from mpiprof.causes.cause import (
+    Cause,
+    FoundCause,
+    Removal,
+    Saving,
+    join_removals,
+    join_savings,
+    replay_without,
+)
 from mpiprof.causes.place import Pair, add_up, find_place
-from mpiprof.causes.removal import Removal, Saving, join_removals, join_savings, replay_without
+from mpiprof.causes.processor_queues import read_counted
 from mpiprof.interface.format_units import (
     capitalise,
     format_count,
@@ -40,12 +49,13 @@ from mpiprof.interface.format_units import (
     format_share,
     format_time,
 )
-from mpiprof.metrics.group_order import find_medians
+from mpiprof.metrics.row_order import find_medians
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Float, Int
 
 MIN_WORK_SHARE = 0.03  # of the largest work of a rank, from which a rank takes part in the work
 MIN_OTHER_SHARE = 0.04  # of the work of one rank, from which any other rank takes part in it
+MIN_LINK_SHARE = 0.003  # of the largest work at a place, from which places are the same work
 MAX_MEMBER_SHARE = 0.5  # of the ranks that take part
 MIN_MEDIAN_SHARE = 0.7  # of the largest work of a member, that the lower median of the members has
 MIN_MORE_WORK = 1.05  # of several members in the run, over that of the other ranks
@@ -55,6 +65,7 @@ MIN_MAIN_SHARE = 0.8  # of the saving of all work of the members, from which one
 MAX_SAVED_SHARE = 0.9  # of the work of a member, up to which the others also work meanwhile
 MIN_SAME_SAVING = 0.95  # of the saving of all work, from which a part of it saves the same
 MAX_REPLAYS = 16
+MIN_OFF_SHARE = 0.5  # of the work, from which its ranks are off the processor
 MAX_PLACES = 3
 
 
@@ -64,6 +75,7 @@ class ExclusiveWork(Cause):
 
     work_ns: of the member with most of it, over the run. count: of its segments. other_ranks:
     number of ranks that do not take part. removed_share: of the work, that the replay lacks.
+    off_share: of the work with counters, in which the members are neither running nor ready.
     """
 
     icon: ClassVar[str] = "processor"
@@ -71,6 +83,7 @@ class ExclusiveWork(Cause):
     count: int
     other_ranks: int
     removed_share: float
+    off_share: float = 0.0
 
     @property
     def name(self) -> str:
@@ -95,18 +108,33 @@ class ExclusiveWork(Cause):
         alone = f"work{'s' * is_one}{' alone' * is_one}"
         each = f"for {format_time(self.work_ns / self.count)} {self.places[0]}"
         times = "once" if self.count == 1 else f"{format_count(self.count)} times"
-        others = "the other rank waits" if self.other_ranks == 1 else "the other ranks wait"
-        return f"{ranks} {alone} {each}, {times}, while {others}"
+        waiting_ranks = "the other rank waits" if self.other_ranks == 1 else "the other ranks wait"
+        clause = f"{ranks} {alone} {each}, {times}, while {waiting_ranks}"
+        if not self.is_off:
+            return clause
+        is_off = "is" if is_one else "are"
+        return (
+            f"{clause}, but {is_off} off the processor {format_share(self.off_share)} of this time"
+        )
+
+    @property
+    def is_off(self) -> bool:
+        """Return whether the ranks wait for something that is no processor and no rank."""
+        return self.off_share >= MIN_OFF_SHARE
 
     @property
     def reason(self) -> str:
         """Return the reason in few words."""
+        if self.is_off:
+            return "stopped or asleep"
         return "serial work" if len(self.ranks) == 1 else "unequal groups"
 
     @property
     def advice(self) -> str:
         """Return what to change."""
         ranks = format_ranks(self.ranks)
+        if self.is_off:
+            return f"Look for files, locks or pauses that {ranks} waited for there."
         if len(self.ranks) == 1:
             return f"Divide this work among the ranks, or let them work while {ranks} does it."
         return f"Give {ranks} less of the work, or this part of the program more ranks."
@@ -122,10 +150,15 @@ class Members:
 
 @dataclass(frozen=True)
 class RemovedWork:
-    """Removed work in a window: by place the time and the number of segments of each rank."""
+    """Removed work in a window: by place the time and the number of segments of each rank.
+
+    off_ns: of the part with counters, whose length is counted_ns: neither running nor ready.
+    """
 
     removal: Removal
     saving: Saving
+    off_ns: float
+    counted_ns: float
     work_ns: dict[Pair, Float]
     count: dict[Pair, Float]
 
@@ -145,9 +178,11 @@ def choose_members(
 ) -> list[Members]:
     """Return the ranks that work alone, with their places; windows: as sum_work."""
     sums = add_up(windows)
-    places = list(sums)
     groups_of_ranks: dict[tuple[int, ...], list[tuple[Pair, ...]]] = {}
     rank_work_ns = np.sum([np.zeros(ranks), *sums.values()], 0)
+    # Short work between calls that all ranks make would join the work of unlike ranks.
+    least_ns = MIN_LINK_SHARE * max((place_ns.max() for place_ns in sums.values()), default=0.0)
+    places = [place for place, place_ns in sums.items() if place_ns.max() >= least_ns]
     group = number_same_work(places)
     for number in np.unique(group).tolist():
         same_work = tuple(places[index] for index in np.flatnonzero(group == number).tolist())
@@ -162,7 +197,9 @@ def choose_members(
             is_costly = sums[place].max() >= MIN_SAVED_SHARE * run_ns
             if is_costly and _are_few_and_equal(sums[place], members, rank_work_ns):
                 groups_of_ranks.setdefault(tuple(members.tolist()), []).append((place,))
-    candidates = [Members(of, tuple(groups)) for of, groups in groups_of_ranks.items()]
+    candidates = [
+        Members(ranks_of_group, tuple(groups)) for ranks_of_group, groups in groups_of_ranks.items()
+    ]
     candidates.sort(key=lambda candidate: -_find_largest_work(sums, candidate))
     return candidates[:MAX_REPLAYS]
 
@@ -264,7 +301,18 @@ def _remove_members(trace: Trace, work: Work, members: Members) -> RemovedWork:
     )
     work_ns = _sum_by_place(work, removed, trace.ranks, work.length_ns)
     count = _sum_by_place(work, removed, trace.ranks, np.ones(len(work.rank)))
-    return RemovedWork(*_limit_to_saving(trace, removal), work_ns, count)
+    times = *_limit_to_saving(trace, removal), *_sum_off_times(trace, removal)
+    return RemovedWork(*times, work_ns, count)
+
+
+def _sum_off_times(trace: Trace, removal: Removal) -> tuple[float, float]:
+    """Return the time off the processor of removed work with counters, and its length, in ns."""
+    table = read_counted(trace)
+    rank, end = (table[name].to_numpy(np.int64) for name in ("rank", "end_ns"))
+    table = table[np.isin(number_segments(rank, end), removal.keys)]
+    length_ns = table["end_ns"] - table["begin_ns"]
+    busy_ns = table["processor_ns"] + table["queue_ns"] + table["other_threads_ns"].clip(lower=0)
+    return float((length_ns - busy_ns).clip(lower=0).sum()), float(length_ns.sum())
 
 
 def _limit_to_saving(trace: Trace, removal: Removal) -> tuple[Removal, Saving]:
@@ -305,5 +353,6 @@ def _make_cause(trace: Trace, members: Members, parts: Sequence[RemovedWork]) ->
         round(counts[busiest]),
         trace.ranks - len(members.ranks),
         removal.total_ns / max(float(of_ranks.sum()), 1.0),
+        sum(part.off_ns for part in parts) / max(sum(part.counted_ns for part in parts), 1.0),
     )
     return FoundCause(cause, removal, join_savings([part.saving for part in parts]))

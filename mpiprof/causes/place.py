@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from mpiprof.account.work_intervals import INSIDE, NOWHERE, UNRECORDED
-from mpiprof.operations import MANAGEMENT_COLLECTIVES, base_operation
+from mpiprof.facts.operations import MANAGEMENT_COLLECTIVES, base_operation
 from mpiprof.trace.sites import describe_sites, format_site, locate_label
 from mpiprof.trace.trace import Trace
 

@@ -4,8 +4,13 @@
     worker   ───── work ─────────────── | send | recv ── wait ─────────────────
                                         ^ sent           ^ found
 
-Messages that are sent in a pause are found after it (metrics/polling_delays.py). The run is
-replayed without these delays. The polling is a cause if the run then ends earlier by
+A rank polls if it calls MPI_Test, MPI_Iprobe or a similar function in vain, again and again. A
+message that is sent in a pause is found after it. The delay is the time from the sending to the
+call that finds the message. It is at most the mean pause of the loop, because a longer one has
+another cause, such as a slow transfer. The rank's wait for the sender ends when the message is
+sent, so it does not contain the delay.
+
+The run is replayed without these delays. The polling is a cause if the run then ends earlier by
 MIN_SAVED_SHARE of its time.
 
 The functions are silent about loops without pauses.
@@ -21,13 +26,20 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.account.work_intervals import INSIDE
-from mpiprof.causes.cause import Cause, FoundCause
+from mpiprof.causes.cause import (
+    Cause,
+    FoundCause,
+    Removal,
+    Saving,
+    join_removals,
+    join_savings,
+    replay_without,
+)
 from mpiprof.causes.place import find_place
-from mpiprof.causes.removal import Removal, Saving, join_removals, join_savings, replay_without
+from mpiprof.facts.operations import function_name
 from mpiprof.interface.format_units import format_count, format_time
-from mpiprof.metrics.polling_delays import find_polling_delays
-from mpiprof.operations import function_name
 from mpiprof.trace.sites import format_site, locate_label
+from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
 
 MIN_SAVED_SHARE = 0.01  # of the run time
@@ -35,6 +47,8 @@ MAX_LOOPS = 3  # with most delay, that are replayed
 LOOP = ["rank", "operation", "site_id"]  # columns that identify a loop
 
 Loop: TypeAlias = tuple[int, str, int]
+MIN_PAUSE_NS = 20_000  # no sleep is shorter (core/record/poll.c)
+DELAY_COLUMNS = ("call", "rank", "operation", "site_id", "pause_ns", "delay_ns")
 
 
 @dataclass(frozen=True)
@@ -117,7 +131,37 @@ def make_causes(
 
 
 def _read_delays(trace: Trace) -> pd.DataFrame:
-    """Return the delays by polling (metrics/polling_delays.py) with the end of their calls."""
+    """Return the delays by polling (causes/polling.py) with the end of their calls."""
     delays = find_polling_delays(trace)
     exit_ns = trace.message_calls["exit_ns"].to_numpy()[delays["call"]]
     return delays.assign(operation=delays["operation"].astype(str), exit_ns=exit_ns)
+
+
+def find_polling_delays(trace: Trace) -> pd.DataFrame:
+    """Return one row per call of a run or a window that found a message after a pause of its loop.
+
+    call (row of `message_calls`), rank, operation, site_id, pause_ns (mean of the loop), delay_ns
+    (of the message that was sent first).
+    """
+    empty = pd.DataFrame({name: np.zeros(0, np.int64) for name in DELAY_COLUMNS})
+    calls = trace.message_calls
+    if "polls" not in calls:
+        return empty
+    calls = calls[(calls["polls"] > 0) & (calls["polled_ns"] < calls["exit_ns"])]
+    if isinstance(trace, TraceWindow):
+        calls = calls[trace.covers(calls["enter_ns"].to_numpy())]
+    pause_ns = (calls["polled_ns"] - calls["enter_ns"]) // calls["polls"].clip(lower=1)
+    calls = calls.assign(pause_ns=pause_ns)[pause_ns >= MIN_PAUSE_NS]
+    if not len(calls):
+        return empty
+    messages = trace.messages
+    posted_ns = messages["posted_ns"].to_numpy()
+    is_found = messages["call"].isin(calls.index) & messages["received"] & messages["complete"]
+    received = messages[is_found & (messages["partner"] >= 0)]
+    sent = pd.Series(posted_ns[received["partner"]], received["call"].to_numpy())
+    sent_ns = sent.groupby(level=0).min()
+    calls = calls.loc[sent_ns.index]
+    late_ns = calls["polled_ns"] - np.maximum(sent_ns, calls["enter_ns"])
+    delay_ns = late_ns.clip(0, calls["pause_ns"])
+    rows = calls.assign(delay_ns=delay_ns).rename_axis("call").reset_index()
+    return rows.loc[rows["delay_ns"] > 0, list(DELAY_COLUMNS)].reset_index(drop=True)

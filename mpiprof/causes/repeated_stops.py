@@ -24,14 +24,20 @@ from typing import ClassVar
 
 import numpy as np
 
+from mpiprof.account.segments import Work, read_calls_without_waits, read_work
 from mpiprof.account.work_intervals import INSIDE
-from mpiprof.account.work_segments import Work, read_work
-from mpiprof.causes.cause import Cause, FoundCause
+from mpiprof.causes.cause import (
+    Cause,
+    FoundCause,
+    Removal,
+    Saving,
+    join_removals,
+    join_savings,
+    replay_without,
+)
 from mpiprof.causes.place import find_place
-from mpiprof.causes.removal import Removal, Saving, join_removals, join_savings, replay_without
-from mpiprof.causes.segments import read_calls_without_waits
 from mpiprof.interface.format_units import capitalise, format_count, format_ranks, format_time
-from mpiprof.metrics.group_order import find_medians
+from mpiprof.metrics.row_order import find_medians
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Float
 
@@ -89,8 +95,10 @@ class RepeatedStops(Cause):
         """Return where to look."""
         ranks = format_ranks(self.ranks)
         limit = f"Check for a limit of the processor time of {ranks}, or for signals that stop"
-        them = "them" if len(self.ranks) > 1 else "it"
-        return f"{limit} {them}. Otherwise look for files or locks that {ranks} waited for."
+        object_pronoun = "them" if len(self.ranks) > 1 else "it"
+        return (
+            f"{limit} {object_pronoun}. Otherwise look for files or locks that {ranks} waited for."
+        )
 
 
 def list_stops(trace: Trace) -> Array:
@@ -209,17 +217,17 @@ def _find_held_calls(trace: Trace, stops: Array) -> Removal:
     rank, begin, end, site = read_calls_without_waits(trace)
     sites, number = np.unique(site, return_inverse=True)
     excess = end - begin - find_medians(number, (end - begin).astype(float), len(sites))[number]
-    stop, others = (of.ravel() for of in np.indices((len(stops), trace.ranks)))
-    is_other = others != stops["rank"][stop]
-    stop, others = stop[is_other], others[is_other]
+    stop, other_ranks = (grid.ravel() for grid in np.indices((len(stops), trace.ranks)))
+    is_other = other_ranks != stops["rank"][stop]
+    stop, other_ranks = stop[is_other], other_ranks[is_other]
     from_ns, to_ns = (stops["end_ns"] - stops["lost_ns"])[stop], stops["end_ns"][stop]
     stride = int(max(end.max(initial=0), to_ns.max())) + 1
-    row = np.searchsorted(rank * stride + end, others * stride + (from_ns + to_ns) // 2)
+    row = np.searchsorted(rank * stride + end, other_ranks * stride + (from_ns + to_ns) // 2)
     row = np.minimum(row, len(end) - 1)
     overlap = np.minimum(to_ns, end[row]) - np.maximum(from_ns, begin[row])
     lost = np.minimum(overlap, excess[row])
-    is_held = (rank[row] == others) & (2 * overlap >= to_ns - from_ns) & (lost > 0)
-    return Removal(others[is_held], end[row][is_held], lost[is_held].astype(np.float64))
+    is_held = (rank[row] == other_ranks) & (2 * overlap >= to_ns - from_ns) & (lost > 0)
+    return Removal(other_ranks[is_held], end[row][is_held], lost[is_held].astype(np.float64))
 
 
 def make_causes(

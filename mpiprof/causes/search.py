@@ -25,21 +25,23 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.account.work_segments import records_each_call
+from mpiprof.account.segments import records_each_call
 from mpiprof.causes import (
     exclusive_work,
     oversubscription,
     polling,
+    processor_queues,
+    processor_quota,
     repeated_stops,
     serial_turns,
     slow_messages,
     wavefront,
 )
-from mpiprof.causes.cause import Cause, FoundCause
+from mpiprof.causes.cause import Cause, FoundCause, Removal, find_saving, join_removals
 from mpiprof.causes.exclusive_work import Members
 from mpiprof.causes.habits.work_matrix import number_nodes
 from mpiprof.causes.oversubscription import Oversubscription, remove_queues
-from mpiprof.causes.removal import Removal, find_saving, join_removals
+from mpiprof.causes.processor_quota import ProcessorQuota
 from mpiprof.causes.single_event import SingleEvent, choose_standing_out, list_events
 from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.trace.trace import Trace
@@ -113,27 +115,29 @@ def _search(trace: Trace) -> Passes:
     if trace.sampling_interval > 1:
         return []
     run_ns = float(trace.run_ns)
-    events, work, queues, delays, stops, turns, transfers, waiting = yield [
+    events, work, queues, delays, stops, turns, transfers, waiting, lost = yield [
         partial(list_events, run_ns=run_ns, begin_ns=int(trace.run_start_ns)),
         exclusive_work.sum_work,
-        oversubscription.sum_queues,
+        processor_queues.sum_queues,
         polling.sum_delays,
         repeated_stops.list_stops,
         serial_turns.sum_turns,
         slow_messages.sum_transfers,
         wavefront.sum_waiting,
+        processor_quota.list_lost,
     ]
     causes = choose_standing_out([event for window in events for event in window], run_ns)
     if fits_in_memory(trace):  # otherwise the savings of windows add up
         causes = [_replay_several(trace, cause) for cause in causes]
-    crowds = oversubscription.choose_crowds(trace, queues)
-    is_overloaded = any(crowd.is_first for crowd in crowds)
+    quotas = processor_quota.choose_limits(trace, lost)
+    crowds = oversubscription.choose_crowds(trace, queues, has_quota=bool(quotas))
+    is_overloaded = bool(quotas) or any(crowd.is_disturbing for crowd in crowds)
     if is_overloaded:  # all calls and all work take longer at times, but nobody is stopped
         causes = [event for event in causes if _is_asleep(event)]
-        transfers = []
+        transfers, turns = [], []  # ranks that wake late in their calls work at different times
     members = exclusive_work.choose_members(work, trace.ranks, run_ns)
     asleep = join_removals([event.removal for event in causes if _is_asleep(event)])
-    removals = members, crowds, asleep
+    removals = members, crowds, quotas, asleep
     causes += yield from _replay_without(trace, *removals, delays, stops, turns, transfers)
     if records_each_call(trace) and not is_overloaded and wavefront.is_notable(trace, waiting):
         removal = join_removals([cause.removal for cause in causes])
@@ -155,6 +159,7 @@ def _replay_without(
     trace: Trace,
     members: list[Members],
     crowds: list[Oversubscription],
+    quotas: list[ProcessorQuota],
     asleep: Removal,
     delays: list[Any],
     stops: list[Any],
@@ -170,21 +175,27 @@ def _replay_without(
     loops = polling.choose_loops(delays)
     _, node = number_nodes(trace, np.arange(trace.ranks))
     pairs = slow_messages.choose_pairs(transfers, run_ns, node)
+    pairs = slow_messages.drop_crowded(pairs, oversubscription.find_crowded_nodes(trace))
     stopped = repeated_stops.choose_ranks(stops, trace.ranks)
     serial = serial_turns.choose_places(turns, run_ns)
-    if not (candidates or crowds or loops or pairs or stopped or serial):
+    if not (candidates or crowds or quotas or loops or pairs or stopped or serial):
         return []
-    of_members, of_crowds, of_loops, of_stops, of_turns, of_pairs = yield [
+    of_members, of_crowds, of_quotas, of_loops, of_stops, of_turns, of_pairs = yield [
         partial(exclusive_work.remove_work, candidates=candidates),
         partial(remove_queues, crowds=crowds, asleep=asleep, stopped=stopped),
+        partial(processor_quota.remove_lost, causes=quotas),
         partial(polling.remove_delays, loops=loops),
         partial(repeated_stops.remove_stops, ranks=stopped),
         partial(serial_turns.remove_turns, places=serial),
         partial(slow_messages.remove_transfers, candidates=pairs),
     ]
+    # Waiting for a processor makes work longer, and short work has no counters that show it.
+    queue_ratio = max((crowd.queue_ratio for crowd in crowds), default=0.0)
+    longer_run_ns = run_ns * (1 + queue_ratio)
     return [
-        *exclusive_work.make_causes(trace, candidates, of_members, run_ns),
+        *exclusive_work.make_causes(trace, candidates, of_members, longer_run_ns),
         *oversubscription.make_causes(crowds, of_crowds, run_ns),
+        *processor_quota.make_causes(quotas, of_quotas, run_ns),
         *polling.make_causes(trace, loops, of_loops, run_ns),
         *repeated_stops.make_causes(trace, stopped, stops, of_stops, run_ns),
         *serial_turns.make_causes(trace, serial, of_turns, run_ns),

@@ -11,7 +11,8 @@ whoever works. Examples are a root that changes, the owners of the columns of a 
 output, and work with a lock.
 
 The function is silent if one rank does MAX_RANK_SHARE of the work (exclusive_work.py), and if the
-ranks have other work meanwhile.
+ranks have other work meanwhile. It is not asked about a run whose ranks mostly wait for processors
+(oversubscription.py): they wake late from their calls, so their work is at different times.
 """
 
 from __future__ import annotations
@@ -22,10 +23,17 @@ from typing import ClassVar, TypeAlias
 
 import numpy as np
 
-from mpiprof.account.work_segments import Work, read_work
-from mpiprof.causes.cause import Cause, FoundCause
+from mpiprof.account.segments import Work, read_work
+from mpiprof.causes.cause import (
+    Cause,
+    FoundCause,
+    Removal,
+    Saving,
+    join_removals,
+    join_savings,
+    replay_without,
+)
 from mpiprof.causes.place import Pair, add_up, find_place
-from mpiprof.causes.removal import Removal, Saving, join_removals, join_savings, replay_without
 from mpiprof.interface.format_units import format_count, format_time
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float

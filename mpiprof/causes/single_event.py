@@ -10,7 +10,8 @@ of its place, and if it stands out: its savings are STANDS_OUT times those of th
 kind (work, a call, asleep, or ready to run without a processor). Otherwise the work varies all the
 time. Work must also exceed its usual time by STANDS_OUT standard deviations of its place. Operating
 systems disturb all programs for less than MIN_EXCESS_NS, so shorter events are not reported. If
-ranks wait longer for a processor than they run, only events of sleep are reported.
+ranks wait longer for a processor than they run, only events of sleep are reported. Then the length
+of work varies with the queues, so the sleep in work is also compared with the usual sleep there.
 
 Events of the same ranks at the same place are one cause. So are more than MAX_CAUSES events of
 different ranks, but these are an accident of no rank in particular.
@@ -30,38 +31,33 @@ from typing import ClassVar
 
 import numpy as np
 
+from mpiprof.account.segments import read_work
 from mpiprof.account.work_intervals import INSIDE
-from mpiprof.account.work_segments import Work, read_work
-from mpiprof.causes.cause import Cause, FoundCause
-from mpiprof.causes.habits.significance import MAD_SCALE
+from mpiprof.causes.cause import Cause, FoundCause, Removal, Saving, find_saving, join_removals
+from mpiprof.causes.long_segments import (
+    STANDS_OUT,
+    find_long_calls,
+    find_long_sleep,
+    find_long_work,
+    group_simultaneous,
+    number_rows,
+)
 from mpiprof.causes.place import find_place
-from mpiprof.causes.removal import Removal, Saving, find_saving, join_removals
-from mpiprof.causes.segments import read_calls_without_waits
+from mpiprof.facts.operations import OPERATIONS, base_operation
 from mpiprof.interface.format_units import capitalise, format_ranks, format_time
-from mpiprof.metrics.group_order import find_medians
-from mpiprof.operations import OPERATIONS, base_operation
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import Array, Float, Int
+from mpiprof.trace.types import Array
 
 MIN_EXCESS_SHARE = 0.005  # of the run time, beyond the usual time, for a candidate
 MIN_EXCESS_NS = 20_000_000  # of a reported event, in a run that is not short
 MAX_SHORT_SHARE = 0.05  # of a short run, that is the minimum excess there
 MIN_SAVED_SHARE = 0.01  # of the run time
-STANDS_OUT = 5.0  # savings of an event over those of the next one, and time over its deviation
 MIN_MEMBER_SHARE = 0.5  # of the longest excess of simultaneous segments, for a cause of the others
 MAX_EVENTS = 8
 MAX_CAUSES = 3
 MAX_TIMES = 4  # of events, that a sentence lists
-MAX_OPEN_GROUPS = 8  # latest groups that another simultaneous segment may join
 MAX_REPLAYS = 24  # candidates with most excess time, which are replayed
 MIN_OFF_SHARE = 0.5  # of the excess, from which a rank was off the processor
-
-SEGMENT = np.dtype(
-    [
-        *(("rank", np.int64), ("begin_ns", np.int64), ("end_ns", np.int64), ("excess_ns", "f8")),
-        *(("usual_ns", "f8"), ("before", np.int64), ("after", np.int64)),
-    ]
-)
 
 
 @dataclass(frozen=True)
@@ -100,19 +96,19 @@ class SingleEvent(Cause):
     @property
     def title(self) -> str:
         """Return the heading, one short line."""
-        who = capitalise(format_ranks(self.ranks)) if self.ranks else "A call"
-        who = "Work" if self.of_ranks else who
+        subject = capitalise(format_ranks(self.ranks)) if self.ranks else "A call"
+        subject = "Work" if self.of_ranks else subject
         times = _count_times(len(self.times_ns))
         if self.is_off_processor:
             had = "had no processor for" if self.ranks else "stopped for"
-            return f"{who} {had} {format_time(self.off_ns or 0)} {times}"
-        return f"{who} took {format_time(self.length_ns)} {times}"
+            return f"{subject} {had} {format_time(self.off_ns or 0)} {times}"
+        return f"{subject} took {format_time(self.length_ns)} {times}"
 
     @property
     def clause(self) -> str:
         """Return when, who, how long and where."""
         when, place = self._format_times(), self.places[0]
-        who, s = format_ranks(self.ranks), "" if len(self.ranks) > 1 else "s"
+        subject, s = format_ranks(self.ranks), "" if len(self.ranks) > 1 else "s"
         up_to = "up to " if len(self.times_ns) > 1 else ""
         took = f"{up_to}{format_time(self.length_ns)} instead of {format_time(self.usual_ns)}"
         if self.of_ranks:
@@ -121,12 +117,12 @@ class SingleEvent(Cause):
             return f"{when}, {where} took {took}{'' if place.inside else f' {place}'}, {each}"
         if self.is_off_processor:
             was, off = "were" if len(self.ranks) > 1 else "was", format_time(self.off_ns or 0)
-            return f"{when}, {who} {was} off the processor for {up_to}{off} {place}"
+            return f"{when}, {subject} {was} off the processor for {up_to}{off} {place}"
         if place.inside:
             where = str(place).removeprefix("inside ")
-            by = f" on {who}" if self.ranks else " after its ranks had arrived"
+            by = f" on {subject}" if self.ranks else " after its ranks had arrived"
             return f"{when}, {where} took {took}{by}"
-        return f"{when}, {who} work{s} {took} {place}"
+        return f"{when}, {subject} work{s} {took} {place}"
 
     def _format_times(self) -> str:
         """Return "once, at 4.19 s", "3 times, at 1 s, 2 s and 4 s", or the first and last time."""
@@ -148,16 +144,16 @@ class SingleEvent(Cause):
     @property
     def advice(self) -> str:
         """Return where to look."""
-        who = format_ranks(self.ranks) or "the ranks"
+        ranks = format_ranks(self.ranks) or "the ranks"
         then = "at that time" if len(self.times_ns) == 1 else "at these times"
         if not self.is_off_processor:
             do = "do" if len(self.ranks) != 1 else "does"
             habit = ": it is no habit of the run" if len(self.times_ns) == 1 else ""
-            return f"Look at what {who} {do} there {then}{habit}."
+            return f"Look at what {ranks} {do} there {then}{habit}."
         if self.asleep is False:
-            return f"Check for other processes on the node of {who} {then}."
+            return f"Check for other processes on the node of {ranks} {then}."
         look = "Check whether a signal, a debugger or the batch system stopped"
-        return f"{look} {who}, or for a file or a lock that took so long."
+        return f"{look} {ranks}, or for a file or a lock that took so long."
 
 
 def _count_times(count: int) -> str:
@@ -167,10 +163,21 @@ def _count_times(count: int) -> str:
 def list_events(trace: Trace, run_ns: float, begin_ns: int) -> list[FoundCause]:
     """Return the costliest events of a run, or of a window of a run that begins at a time."""
     least_ns = MIN_EXCESS_SHARE * run_ns
-    long_work = _find_long_work(read_work(trace), least_ns)
-    groups = _group_simultaneous(np.concatenate([long_work, _find_long_calls(trace, least_ns)]))
-    groups.sort(key=lambda group: -float(group["excess_ns"].max()))
-    return [_make_event(trace, group, begin_ns) for group in groups[:MAX_REPLAYS]]
+    work = read_work(trace)
+    long_work = find_long_work(work, least_ns)
+    long_sleep = find_long_sleep(trace, work, least_ns)
+    other_sleep = long_sleep[~np.isin(number_rows(long_sleep), number_rows(long_work))]
+    # Work that is long because of queues must not displace sleep, which may be shorter.
+    groups = [
+        group
+        for segments in (other_sleep, np.concatenate([long_work, find_long_calls(trace, least_ns)]))
+        for group in _choose_largest(group_simultaneous(segments))
+    ]
+    return [_make_event(trace, group, begin_ns) for group in groups]
+
+
+def _choose_largest(groups: list[Array]) -> list[Array]:
+    return sorted(groups, key=lambda group: -float(group["excess_ns"].max()))[:MAX_REPLAYS]
 
 
 def choose_standing_out(events: Sequence[FoundCause], run_ns: float) -> list[FoundCause]:
@@ -186,15 +193,17 @@ def choose_standing_out(events: Sequence[FoundCause], run_ns: float) -> list[Fou
 
 
 def _choose_first(events: list[FoundCause], run_ns: float) -> list[FoundCause]:
-    ordered = sorted(events, key=lambda one: -one.saving.run_ns)
+    ordered = sorted(events, key=lambda event: -event.saving.run_ns)
     least_ns, least_excess_ns = MIN_SAVED_SHARE * run_ns, find_least_excess(run_ns)
-    savings = [one.saving.run_ns for one in ordered] + [least_ns / STANDS_OUT]
+    savings = [event.saving.run_ns for event in ordered] + [least_ns / STANDS_OUT]
     for count in range(1, min(MAX_EVENTS, len(ordered)) + 1):
         if savings[count - 1] < least_ns:
             break
         if savings[count - 1] >= STANDS_OUT * savings[count]:
             return [
-                one for one in ordered[:count] if one.removal.removed_ns.max() >= least_excess_ns
+                event
+                for event in ordered[:count]
+                if event.removal.removed_ns.max() >= least_excess_ns
             ]
     return []
 
@@ -239,61 +248,6 @@ def _join_events(events: Sequence[FoundCause], event_ranks: tuple[int, ...]) -> 
         sum(event.saving.calls_ns for event in events),
     )
     return FoundCause(cause, join_removals([event.removal for event in events]), saving)
-
-
-def _find_long_work(work: Work, least_ns: float) -> Array:
-    """Return the segments of work that exceed the median of their place by some time.
-
-    The time must exceed STANDS_OUT standard deviations of the place as well.
-    """
-    length = work.length_ns.astype(np.float64)
-    usual = find_medians(work.place, length, len(work.places))[work.place]
-    deviation = find_medians(work.place, np.abs(length - usual), len(work.places))[work.place]
-    by_noise = STANDS_OUT * MAD_SCALE * deviation
-    index = np.flatnonzero(length - usual >= np.maximum(least_ns, by_noise))
-    pairs = np.array(work.places or [(0, 0)], np.int64)[work.place[index]]
-    columns = work.rank[index], work.begin_ns[index], work.end_ns[index]
-    return _make_segments(*columns, length[index], usual[index], pairs[:, 0], pairs[:, 1])
-
-
-def _find_long_calls(trace: Trace, least_ns: float) -> Array:
-    """Return the calls that exceed the median of their call site by some time, without waits."""
-    rank, begin, exit_, site = read_calls_without_waits(trace)
-    length = (exit_ - begin).astype(np.float64)
-    sites, number = np.unique(site, return_inverse=True)
-    usual = find_medians(number, length, len(sites))[number]
-    index = np.flatnonzero(length - usual >= least_ns)
-    columns = rank[index], begin[index], exit_[index], length[index], usual[index]
-    return _make_segments(*columns, site[index], np.full(len(index), INSIDE))
-
-
-def _make_segments(
-    rank: Int, begin: Int, end: Int, length: Float, usual: Float, before: Int, after: Int
-) -> Array:
-    segments = np.empty(len(rank), SEGMENT)
-    values = rank, begin, end, length - usual, usual, before, after
-    for name, column in zip(SEGMENT.names or (), values, strict=True):
-        segments[name] = column
-    return segments
-
-
-def _group_simultaneous(segments: Array) -> list[Array]:
-    """Return groups of segments that overlap each other in time for most of the longer one."""
-    order = np.argsort(segments["begin_ns"], kind="stable")
-    groups: list[list[int]] = []
-    shared: list[tuple[int, int]] = []
-    for index in order.tolist():
-        begin, end = int(segments["begin_ns"][index]), int(segments["end_ns"][index])
-        for number in range(len(groups) - 1, max(len(groups) - MAX_OPEN_GROUPS, 0) - 1, -1):
-            first, last = shared[number]
-            if 2 * (min(end, last) - begin) >= max(end - begin, last - first):
-                groups[number].append(index)
-                shared[number] = begin, min(end, last)
-                break
-        else:
-            groups.append([index])
-            shared.append((begin, end))
-    return [segments[np.array(group)] for group in groups]
 
 
 def _make_event(trace: Trace, group: Array, begin_ns: int) -> FoundCause:
@@ -370,5 +324,8 @@ def _find_stalled_rank(
         overlap = min(call.exit_ns + offset, end) - max(call.enter_ns + offset, begin)
         if call.rank in group["rank"] and 2 * overlap >= end - begin:
             asleep = None if call.queue_ns < 0 else call.asleep_ns >= call.queue_ns
-            return (call.rank,), call.off_ns, asleep
+            # The rank may also have waited in the call, before the others came.
+            segment = group[group["rank"] == call.rank][0]
+            off_ns = min(call.off_ns, int(segment["end_ns"] - segment["begin_ns"]))
+            return (call.rank,), off_ns, asleep
     return (), None, None

@@ -22,12 +22,13 @@ the median of its windows, weighted by their numbers of calls.
 
 More than MAX_PAIRS pairs are a cause if all are on different nodes: then the network is slow. The
 functions are silent about two ranks alone, about more pairs on the same node, and about a call site
-at which each call has messages between nodes.
+at which each call has messages between nodes. They are also silent about pairs of a node that share
+too few processors: a rank that waits for its turn completes its messages late.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import ClassVar, TypeAlias
@@ -36,13 +37,20 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.account.work_intervals import INSIDE
-from mpiprof.causes.cause import Cause, FoundCause
+from mpiprof.causes.cause import (
+    Cause,
+    FoundCause,
+    Removal,
+    Saving,
+    join_removals,
+    join_savings,
+    replay_without,
+)
 from mpiprof.causes.habits.work_matrix import number_nodes
 from mpiprof.causes.place import find_place, format_call
-from mpiprof.causes.removal import Removal, Saving, join_removals, join_savings, replay_without
 from mpiprof.interface.format_units import format_ranks, format_size, format_time
-from mpiprof.metrics.group_order import find_medians
-from mpiprof.metrics.message_rows import MessageRows
+from mpiprof.metrics.message_tables import MessageRows
+from mpiprof.metrics.row_order import find_medians, number_values
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Int
@@ -188,6 +196,20 @@ def choose_pairs(windows: Sequence[pd.DataFrame], run_ns: float, node: Int) -> l
     return [pairs, *singles] if len(pairs) > 1 else singles
 
 
+def drop_crowded(candidates: Sequence[Pairs], nodes: Mapping[int, str]) -> list[Pairs]:
+    """Return the candidates without pairs of ranks that share too few processors of a node.
+
+    nodes: of the ranks that share processors.
+    """
+    rest = [
+        tuple(
+            pair for pair in pairs if pair[0] not in nodes or nodes[pair[0]] != nodes.get(pair[1])
+        )
+        for pairs in candidates
+    ]
+    return list(dict.fromkeys(pairs for pairs in rest if pairs))
+
+
 def _find_slow_pairs(windows: Sequence[pd.DataFrame], run_ns: float) -> dict[Pair, float]:
     """Return the time in ns that the messages of each slow pair lose."""
     sums = _join_windows(pd.concat([NO_TRANSFERS, *windows]))
@@ -196,12 +218,12 @@ def _find_slow_pairs(windows: Sequence[pd.DataFrame], run_ns: float) -> dict[Pai
     slow = sums[is_slow & (lost_ns >= MIN_SAVED_SHARE * run_ns)]
     directions = set(zip(slow["rank"], slow["peer"], strict=True))
     # A rank with few messages of its own may have no calls that show the transfer.
-    shown = set(zip(sums["rank"], sums["peer"], strict=True))
+    shown_directions = set(zip(sums["rank"], sums["peer"], strict=True))
     pairs: dict[Pair, float] = {}
     for rank, peer, is_single, lost in zip(
         slow["rank"], slow["peer"], slow["is_single"], lost_ns[slow.index], strict=True
     ):
-        if (peer, rank) in directions or (is_single and (peer, rank) not in shown):
+        if (peer, rank) in directions or (is_single and (peer, rank) not in shown_directions):
             pair = min(rank, peer), max(rank, peer)
             pairs[pair] = max(pairs.get(pair, 0.0), float(lost))
     return pairs
@@ -252,7 +274,7 @@ def _list_transfers(trace: Trace) -> pd.DataFrame:
     if isinstance(trace, TraceWindow):
         is_covered = trace.covers(table["enter_ns"].to_numpy(np.int64))
         calls, is_local = calls[is_covered], is_local[is_covered]
-    sites, site = np.unique(calls["site_id"].to_numpy(), return_inverse=True)
+    sites, site = number_values(calls["site_id"].to_numpy())
     has_local = np.bincount(site, is_local, len(sites)) > 0
     is_usual = is_local | ~has_local[site]
     transfer_ns = calls["transfer_ns"].to_numpy(np.float64)
@@ -301,15 +323,17 @@ def _join_windows(windows: pd.DataFrame) -> pd.DataFrame:
 
 def _remove_pairs(trace: Trace, transfers: pd.DataFrame, pairs: Pairs) -> RemovedTransfers:
     is_here = transfers["pair"].isin([low * trace.ranks + high for low, high in pairs])
-    here = transfers[is_here]
-    slow = here[here["excess_ns"] > 0].drop_duplicates("call")
+    pair_transfers = transfers[is_here]
+    slow = pair_transfers[pair_transfers["excess_ns"] > 0].drop_duplicates("call")
     rank, exit_ns = (slow[name].to_numpy(np.int64) for name in ("rank", "exit_ns"))
     removal = Removal(rank, exit_ns, slow["excess_ns"].to_numpy(np.float64))
-    sites = here.groupby("site_id")["excess_ns"].sum()
-    others = transfers.loc[~is_here & transfers["site_id"].isin(sites.index), "bytes"]
-    other_bytes = float(others.median()) if len(others) else 0.0
+    sites = pair_transfers.groupby("site_id")["excess_ns"].sum()
+    other_bytes_of_calls = transfers.loc[~is_here & transfers["site_id"].isin(sites.index), "bytes"]
+    other_bytes = float(other_bytes_of_calls.median()) if len(other_bytes_of_calls) else 0.0
     saving = replay_without(trace, removal)
-    return RemovedTransfers(removal, saving, slow[SLOW], sites, other_bytes, len(others))
+    return RemovedTransfers(
+        removal, saving, slow[SLOW], sites, other_bytes, len(other_bytes_of_calls)
+    )
 
 
 def _make_cause(trace: Trace, pairs: Pairs, parts: Sequence[RemovedTransfers]) -> FoundCause:

@@ -25,12 +25,10 @@ from typing import ClassVar
 import numpy as np
 
 from mpiprof.account.delay_costs import Delays
+from mpiprof.account.segments import Work, read_call_segments, read_segments, read_work
 from mpiprof.account.work_intervals import INSIDE, number_same_work
-from mpiprof.account.work_segments import Work, read_work
-from mpiprof.causes.cause import Cause, FoundCause
+from mpiprof.causes.cause import Cause, FoundCause, Removal, Saving, join_removals, replay_without
 from mpiprof.causes.place import Pair, add_up, find_place, format_call
-from mpiprof.causes.removal import Removal, Saving, join_removals, replay_without
-from mpiprof.causes.segments import read_call_segments, read_segments
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float
 

@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # every rank of a job imports this module
     from mpiprof.trace import Trace
-    from mpiprof.trace.trace import Workers
+    from mpiprof.trace.trace import WorkerPool
 
 FAIL_ON_HELP = "exit with 3 if a call site, place, cause or the run meets it"
 
 
 def open_named_trace(
-    named: Path | None, machine: Path | None, workers: Workers | None = None
+    named: Path | None, machine: Path | None, workers: WorkerPool | None = None
 ) -> Trace:
     """Open the named trace, or the newest one, with the table of --machine; raises MpiprofError."""
-    from mpiprof.model.machine import read_table
+    from mpiprof.collectives.machine import read_table
+    from mpiprof.metrics.analysis_memory import count_processes
     from mpiprof.store.cached_trace import open_trace
     from mpiprof.trace.default_trace import choose_trace
     from mpiprof.trace.machine import find_fault
 
     folder = choose_trace(named)
-    return open_trace(folder, workers, read_table(machine, find_fault) if machine else None)
+    trace = open_trace(folder, workers, read_table(machine, find_fault) if machine else None)
+    trace.parallel = count_processes()
+    return trace

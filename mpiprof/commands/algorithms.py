@@ -39,10 +39,10 @@ from mpiprof.interface.shell_hints import format_command
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mpiprof.model.catalogue import Algorithm
-    from mpiprof.model.machine import Machine
-    from mpiprof.model.problem_spec import ProblemSpec
-    from mpiprof.model.simulate import Timing
+    from mpiprof.collectives.catalogue import Algorithm
+    from mpiprof.collectives.machine import Machine
+    from mpiprof.collectives.problem_spec import ProblemSpec
+    from mpiprof.collectives.simulate import Timing
 
 TEXT_LIMIT, PAGE_LIMIT = 64, 512
 
@@ -75,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the catalogue, a diagram or predictions."""
-    from mpiprof.model import problem_spec
+    from mpiprof.collectives import problem_spec
     from mpiprof.reports import algorithm_tables
 
     chosen = problem_spec.list_algorithms(args.operation or "")
@@ -104,8 +104,8 @@ def run(args: argparse.Namespace) -> int:
 
 def print_proofs(args: argparse.Namespace, chosen: Sequence[Algorithm]) -> int:
     """Print what is proved for some algorithms; returns 1 if a proof fails, otherwise 0."""
-    from mpiprof.model.catalogue import applies_to_size
-    from mpiprof.model.proofs import PROVED_SIZES, prove
+    from mpiprof.collectives.catalogue import applies_to_size
+    from mpiprof.collectives.proofs import PROVED_SIZES, prove
     from mpiprof.reports import algorithm_tables
 
     if args.draw or args.simulate or args.output:
@@ -132,8 +132,8 @@ def print_proofs(args: argparse.Namespace, chosen: Sequence[Algorithm]) -> int:
 
 def problem_from_options(args: argparse.Namespace) -> tuple[ProblemSpec, list[float], list[int]]:
     """Return the problem that the options describe, the arrivals and the nodes."""
-    from mpiprof.model import machine
-    from mpiprof.model.problem_spec import ProblemSpec, assign_nodes
+    from mpiprof.collectives import machine
+    from mpiprof.collectives.problem_spec import ProblemSpec, assign_nodes
     from mpiprof.trace.machine import find_fault
 
     if args.operation is None:
@@ -151,8 +151,8 @@ def problem_from_options(args: argparse.Namespace) -> tuple[ProblemSpec, list[fl
 
 def print_predictions(args: argparse.Namespace) -> None:
     """Print predictions for all algorithms, or for the named algorithm."""
-    from mpiprof.model import problem_spec
-    from mpiprof.model.simulate import lower_bound
+    from mpiprof.collectives import problem_spec
+    from mpiprof.collectives.simulate import lower_bound
     from mpiprof.reports import algorithm_tables
 
     spec, begin, nodes = problem_from_options(args)
@@ -176,7 +176,7 @@ def print_predictions(args: argparse.Namespace) -> None:
             rows.append((a.name, float(timing.finish.max()), timing.after_last))
     rows.sort(key=lambda row: row[1])
     bound = lower_bound(args.operation, problem, spec.machine, begin)
-    result = algorithm_tables.Prediction(rows, left_out, bound, max(begin))
+    result = algorithm_tables.AlgorithmPrediction(rows, left_out, bound, max(begin))
     if args.json:
         print(json.dumps(algorithm_tables.predictions_as_data(result), indent=1))
         return
@@ -194,9 +194,9 @@ def simulate_if_applicable(
     args: argparse.Namespace, a: Algorithm, spec: ProblemSpec, begin: list[float], nodes: list[int]
 ) -> Timing | str:
     """Return an algorithm's times, and messages if it is drawn, or why it does not apply."""
-    from mpiprof.model import problem_spec
-    from mpiprof.model.message_rounds import applies_to
-    from mpiprof.model.simulate import simulate
+    from mpiprof.collectives import problem_spec
+    from mpiprof.collectives.round_simulator import applies_to
+    from mpiprof.collectives.simulate import simulate
 
     problem = problem_spec.make_problem(a.operation, spec)
     parameters = parse_parameters(args.parameters)
@@ -211,7 +211,7 @@ def simulate_if_applicable(
 
 def print_diagram(args: argparse.Namespace) -> None:
     """Print a diagram, or write it into a file."""
-    from mpiprof.model import draw, problem_spec
+    from mpiprof.collectives import draw, problem_spec
     from mpiprof.reports import algorithm_tables
     from mpiprof.reports.table import terminal_width
 

@@ -24,10 +24,6 @@ from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 
-from mpiprof.bench.harness.figures import FORMATS, require_package
-from mpiprof.bench.harness.options import Options
-from mpiprof.bench.papers import PAPERS
-from mpiprof.bench.studies import import_study, list_algorithms
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.interface.parse_units import parse_sizes
 from mpiprof.interface.shell_hints import format_command
@@ -35,6 +31,10 @@ from mpiprof.launch import ranks
 from mpiprof.launch.job import find_rank
 from mpiprof.launch.library import Mpi
 from mpiprof.launch.program import verb_command
+from mpiprof.papers.harness.case import Options
+from mpiprof.papers.harness.figures import FORMATS, require_package
+from mpiprof.papers.reports import PAPERS
+from mpiprof.papers.studies import import_study, list_algorithms
 
 STUDIES = {
     "allgatherv": "irregular allgathers: six distributions, rings compared with the library",
@@ -145,7 +145,7 @@ def run(args: argparse.Namespace) -> int:
     if args.simulate is not None:
         if args.study in (*LOOP_STUDIES, PROGRAMS, MODEL):
             raise UsageError(f"{args.study} cannot be simulated: pass -n or --cluster 16x100mbit")
-        from mpiprof.bench.harness.runner import simulate_study
+        from mpiprof.papers.harness.runner import simulate_study
 
         if not 2 <= args.simulate <= 65536:
             raise UsageError(f"--simulate {args.simulate}: 2 to 65536 processes")
@@ -163,7 +163,7 @@ def run(args: argparse.Namespace) -> int:
     if args.cluster:
         return run_on_cluster(args, mpi, options)
     if args.ranks is None and args.study in STUDIES_OF_PROCESSORS:
-        from mpiprof.bench.harness.processors import count_usable_processors
+        from mpiprof.papers.harness.processors import count_usable_processors
 
         args.ranks = max(count_usable_processors(), 2)
     if args.ranks is None:
@@ -175,7 +175,7 @@ def run(args: argparse.Namespace) -> int:
 
 def report_profile(args: argparse.Namespace, options: Options) -> int:
     """Report the benefit over a profile, which needs no ranks."""
-    from mpiprof.bench.studies import reduction_profile
+    from mpiprof.papers.studies import reduction_profile
 
     if args.study != PROFILED:
         raise UsageError(f"--profile requires the study {PROFILED}")
@@ -196,14 +196,13 @@ def report_paper(args: argparse.Namespace) -> int:
             name = OPTION_NAMES.get(option, f"--{option.replace('_', '-')}")
             raise UsageError(f"{name}: bench {PAPER} has only the options --only, -o and --quick")
     require_package("matplotlib", "figures")
-    require_package("fpdf", "reports")
-    from mpiprof.bench.papers.paper_report import make_paper_report
+    from mpiprof.papers.reports.paper_report import make_paper_report
 
-    wanted = [word.strip() for word in (args.only or "").split(",") if word.strip()]
-    if args.only is not None and not wanted:
+    exhibits = [word.strip() for word in (args.only or "").split(",") if word.strip()]
+    if args.only is not None and not exhibits:
         raise UsageError('--only is empty: write exhibits, such as --only "Table 6,Figure 10"')
     folder = args.output or Path(f"paper-{args.name}")
-    make_paper_report(args.name, folder, wanted, args.quick)
+    make_paper_report(args.name, folder, exhibits, args.quick)
     return 0
 
 
@@ -217,7 +216,7 @@ def check_options(args: argparse.Namespace) -> Options:
     if args.output is not None and args.study not in TABLES:
         require_package("matplotlib", "figures")
     if args.machine is not None:
-        from mpiprof.model import machine
+        from mpiprof.collectives import machine
         from mpiprof.trace.machine import NO_MESSAGE, find_fault
 
         # Only to raise errors. The ranks check the times of the sizes that the study uses.
@@ -289,7 +288,7 @@ def rank_command(args: argparse.Namespace) -> list[str]:
 
 def run_on_cluster(args: argparse.Namespace, mpi: Mpi, options: Options) -> int:
     """Run the study on an emulated cluster, which is always removed afterwards."""
-    from mpiprof.bench.cluster import network as cluster
+    from mpiprof.papers.cluster import network as cluster
 
     shape = cluster.parse(args.cluster)
     with cluster.raise_on_termination(), cluster.Cluster(shape) as emulated_cluster:
@@ -300,7 +299,7 @@ def run_on_cluster(args: argparse.Namespace, mpi: Mpi, options: Options) -> int:
 
 def run_on_this_machine(args: argparse.Namespace, mpi: Mpi, options: Options) -> int:
     """Run the study on ranks of this machine."""
-    from mpiprof.bench.cluster.network import raise_on_termination
+    from mpiprof.papers.cluster.network import raise_on_termination
 
     if args.ranks < 2:
         raise UsageError(f"-n {args.ranks}: a study requires at least two ranks")
@@ -314,7 +313,7 @@ def start_study(
 ) -> int:
     """Start the ranks of a study, or the programs that it measures; several times with --runs."""
     if args.runs > 1:
-        from mpiprof.bench.harness.repetition import repeat_study
+        from mpiprof.papers.harness.repetition import repeat_study
 
         def start_run(output: Path) -> int:
             once = argparse.Namespace(**vars(args) | {"runs": 1, "output": output.absolute()})
@@ -324,7 +323,7 @@ def start_study(
         with tempfile.TemporaryDirectory(prefix=ranks.FOLDER_PREFIX) as folder:
             return repeat_study(start_run, args.runs, Path(folder), args.output)
     if args.study == PROGRAMS:
-        from mpiprof.bench.studies import apps
+        from mpiprof.papers.studies import apps
 
         apps.run(options, start, number, location, mpi)
         return 0
@@ -346,16 +345,16 @@ def calibrate(start: Start, folder: Path, study: str, number: int, options: Opti
     """
     import json
 
-    from mpiprof.bench.harness import calibration
+    from mpiprof.papers.harness import message_times
 
-    find_fault = partial(calibration.find_study_fault, import_study(study), number, options)
-    file = calibration.calibrate_ranks(start, folder, find_fault)
+    find_fault = partial(message_times.find_study_fault, import_study(study), number, options)
+    file = message_times.calibrate_ranks(start, folder, find_fault)
     table = json.loads(file.read_text())
     fault = find_fault(table)
     if fault and study == MODEL:
         why = f"message times of `calibrate` are not usable: {fault}"
-        raise MpiprofError(f"{why}: {calibration.REMEDY}")
-    print(calibration.describe_messages(table, fault), flush=True)
+        raise MpiprofError(f"{why}: {message_times.REMEDY}")
+    print(message_times.describe_messages(table, fault), flush=True)
     return None if fault else file
 
 
@@ -373,7 +372,7 @@ def run_rank(args: argparse.Namespace, options: Options) -> int:
     if not ranks.is_preloaded():
         level, threads = recording_level(args.study), ranks.serialize_threads()
         ranks.restart_preloaded(rank_command(args), mpi, level, threads)
-    from mpiprof.bench.harness.runner import run_study
+    from mpiprof.papers.harness.runner import run_study
 
     run_study(args.study, options, mpi.abi, in_loops=args.study in LOOP_STUDIES)
     return ranks.finalize_mpi()

@@ -97,8 +97,8 @@ def run_measurement(mpi: Mpi, output: Path) -> None:
 
 def describe(output: Path, machine: dict[str, Any], why: str) -> str:
     """Return a summary of the measurement; why: the reason that it is unusable, or ""."""
+    from mpiprof.collectives.machine import find_pace
     from mpiprof.interface.format_units import format_time
-    from mpiprof.model.machine import find_pace
 
     lines = [f"{output}: message times of this machine"]
     for name, label in (("within", "within a node"), ("between", "between nodes")):

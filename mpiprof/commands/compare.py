@@ -23,7 +23,6 @@ place.certain == 1". If a call site, a place, a cause or a run meets the conditi
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -111,8 +110,9 @@ def show_scaling(args: argparse.Namespace) -> int:
     if args.to or args.fail_on is not None:
         option = "--to" if args.to else "--fail-on"
         raise UsageError(f"--scaling and {option} contradict each other: leave out {option}")
-    from mpiprof.diagnosis.scaling import judge_scaling
-    from mpiprof.reports import json, scaling
+    from mpiprof.metrics.efficiencies import judge_scaling
+    from mpiprof.reports import json
+    from mpiprof.reports.words import scaling
     from mpiprof.store.cached_trace import refuse_unreadable
 
     traces = [open_named_trace(path, args.machine, args.workers) for path in args.traces]
@@ -140,10 +140,9 @@ def report_text(
     """Return the verdicts, the runs, and the changed places, causes and call sites."""
     from mpiprof.interface.terminal_colour import paint
     from mpiprof.reports import compare as reports
-    from mpiprof.reports.cause_sentences import cause_table
-    from mpiprof.reports.place_sentences import place_table
-    from mpiprof.reports.table import wrap_paragraph
-    from mpiprof.reports.terminal_sections import Section, join_sections
+    from mpiprof.reports.table import Section, join_sections, wrap_paragraph
+    from mpiprof.reports.words.change_sentences import cause_table, place_table
+    from mpiprof.reports.words.compare_sentences import find_repeated
 
     names = [*args.traces, *args.to]
     whole = args.all or args.top is not None
@@ -178,16 +177,3 @@ def report_text(
     sections += tables
     sections.append(Section("", paint(wrap_paragraph(reports.LEGEND), "quiet")))
     return join_sections(sections, last, whole=whole)
-
-
-def find_repeated(paths: Sequence[Path]) -> list[str]:
-    """Return a sentence for each trace that is named more than once."""
-    sentences: list[str] = []
-    number_by_path: dict[Path, int] = {}
-    for number, path in enumerate(paths):
-        first = number_by_path.setdefault(path.resolve(), number)
-        if first != number:
-            both = " and ".join(chr(ord("A") + n) for n in (first, number))
-            fact = f"{both} are the same trace ({path}), so no difference is possible"
-            sentences.append(f"{fact}. Name another trace to compare with.")
-    return sentences

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from mpiprof import elf
 from mpiprof.errors import MpiprofError, TraceError
+from mpiprof.facts.library_algorithms import is_selectable_release
+from mpiprof.interface import elf
 from mpiprof.interface.installation import (
     DISTRIBUTION,
     NAMESAKE,
@@ -33,7 +34,6 @@ from mpiprof.launch.library import FAMILIES, Mpi
 from mpiprof.launch.mpiexec import Mpiexec
 from mpiprof.launch.options import Recording, recorder_environment
 from mpiprof.launch.program import Program
-from mpiprof.libraries import is_selectable_release
 
 TIMEOUT_S = 60
 

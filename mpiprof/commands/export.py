@@ -1,18 +1,12 @@
 """Export a trace: as a page, for Perfetto, or as tables.
 
-  python -m mpiprof export [TRACE] --to html [-o FILE.html]       one self-contained page
-  python -m mpiprof export [TRACE] --to perfetto [-o FILE.json]   opens at https://ui.perfetto.dev
-  python -m mpiprof export [TRACE] --to pftrace [-o FILE.pftrace] the same in protobuf, smaller
-  python -m mpiprof export [TRACE] --to caliper [-o FILE.json]    sums by rank, for Hatchet, Thicket
-  python -m mpiprof export [TRACE] --to parquet|csv [-o NAME]     NAME-events, NAME-instances, ...
-  python -m mpiprof export [TRACE] --to otf2 [-o DIR]             DIR/traces.otf2, for Vampir, ...
-  python -m mpiprof export [TRACE] --to dataset [-o DIR]          Parquet, for --dask and others
+FORMATS
 
 Without TRACE, the newest trace in this folder is exported. Without -o, the name derives from the
 trace's name, in this folder. Parquet and CSV have further tables for messages and for intervals
 between calls, if the trace has any. Collectives are read piece by piece in all formats except the
 page, so a trace of any length can be exported. Calls on messages are read piece by piece by
-`--to perfetto`; pftrace, Parquet, CSV, OTF2 and the data set hold all of them in memory.
+`--to perfetto`; Parquet, CSV, OTF2 and the data set hold all of them in memory.
 """
 
 from __future__ import annotations
@@ -20,6 +14,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,29 +33,6 @@ from mpiprof.interface.shell_hints import format_command
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
-FOLDER_FORMATS = ("otf2", "dataset")
-FILE_ENDINGS = {
-    "html": ".html",
-    "perfetto": ".json",
-    "pftrace": ".pftrace",
-    "caliper": ".json",
-    "parquet": ".parquet",
-    "csv": ".csv",
-    **{name: f"-{name}" for name in FOLDER_FORMATS},
-}
-PERFETTO_PAGE = "open it at https://ui.perfetto.dev (the file stays inside the browser)"
-NEXT_STEPS = {
-    "html": "open it in a browser; no network is required",
-    "perfetto": PERFETTO_PAGE,
-    "pftrace": PERFETTO_PAGE,
-    "caliper": 'hatchet.GraphFrame.from_caliper("{0}"), or thicket.Thicket.from_caliper',
-    "parquet": 'pandas.read_parquet("{0}")',
-    "csv": 'pandas.read_csv("{0}")',
-    "otf2": "open {0} in Vampir, or try `otf2-print {0}`",
-    "dataset": "{report}   (its folder calls holds one row a call, for pandas and others)",
-}
-# Formats whose writers hold all logged calls on messages in memory.
-HOLD_MESSAGES = ("pftrace", "parquet", "csv", "otf2", "dataset")
 PERFETTO_LIMIT = 2 << 30  # approximate limit of Perfetto's page
 
 
@@ -68,36 +40,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this verb."""
     add = parser.add_argument
     add("trace", nargs="?", type=Path, metavar="TRACE", help="a trace folder")
-    add("--to", choices=tuple(FILE_ENDINGS), required=True, help="output format")
+    add("--to", choices=tuple(FORMATS), required=True, help="output format")
     add("--machine", type=Path, metavar="FILE", help="machine table of `calibrate`")
     add("-o", dest="output", type=Path, metavar="FILE", help="output file or folder")
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the files."""
-    to = args.to
+    to, form = args.to, FORMATS[args.to]
     trace = open_named_trace(args.trace, args.machine)
     if to != "html" and trace.record == "summary":
         why = "recorded as summary, so it has no events"
         raise TraceError(f"{trace.path}: {why}: --to html shows the totals")
-    if to in HOLD_MESSAGES:
+    if form.holds_messages:
         check_memory(trace, to)
-    path = (output_folder if to in FOLDER_FORMATS else output_stem)(args.output, trace, to)
-    if to in WRITERS and to not in FOLDER_FORMATS:
-        path = path.with_name(path.name + FILE_ENDINGS[to])
-    known = len(trace.problems)
+    path = (output_folder if form.is_folder else output_file)(args.output, trace, form)
+    problem_count = len(trace.problems)
     with show_progress("exporting", 2 * trace.record_capacity) as step:
-        if to in WRITERS:
-            written = WRITERS[to](trace, path, step)
-        else:
-            written = write_tables(trace, path, FILE_ENDINGS[to], step)
+        written = form.write(trace, path, step)
     for file, content in written.items():
         print(f"{file}: {content}, {format_size_on_disk(file)}")
-    for problem in trace.problems[known:]:
+    for problem in trace.problems[problem_count:]:
         print(f"mpiprof: {problem}", file=sys.stderr)
     first = next(iter(written))
-    hint = NEXT_STEPS[to].format(first, report=format_command("report", first))
-    if to in ("perfetto", "pftrace") and first.stat().st_size > PERFETTO_LIMIT:
+    hint = form.next_step.format(first, report=format_command("report", first))
+    if to == "perfetto" and first.stat().st_size > PERFETTO_LIMIT:
         use = f"use `{format_command('view')}` or Perfetto's trace_processor"
         hint = f"too large for Perfetto's page (2 GB): {use}"
     print(f"next: {hint}")
@@ -116,19 +83,19 @@ def check_memory(trace: Trace, to: str) -> None:
         raise TraceError(f"{trace.path}: {fact}, and {format_size(limit)} are there: {remedy}")
 
 
-def output_stem(output: Path | None, trace: Trace, to: str) -> Path:
-    """Return the output path without its ending; raises UsageError if it cannot be written."""
-    ending = FILE_ENDINGS[to]
-    if output is None:  # two formats end in .json
-        return Path(trace.path.resolve().name + ("-caliper" if to == "caliper" else ""))
-    check_output("-o", output, f"{output / 'trace'}{ending}", replaced=True)
-    return output.with_suffix("") if output.suffix == ending else output
+def output_file(output: Path | None, trace: Trace, form: Format) -> Path:
+    """Return the output file; raises UsageError if it cannot be written."""
+    if output is None:
+        return Path(trace.path.resolve().name + form.name_ending + form.ending)
+    check_output("-o", output, f"{output / 'trace'}{form.ending}", replaced=True)
+    stem = output.with_suffix("") if output.suffix == form.ending else output
+    return stem.with_name(stem.name + form.ending)
 
 
-def output_folder(output: Path | None, trace: Trace, to: str) -> Path:
+def output_folder(output: Path | None, trace: Trace, form: Format) -> Path:
     """Return the output folder; raises UsageError if it cannot be created."""
     if output is None:
-        output = Path(trace.path.resolve().name + FILE_ENDINGS[to])
+        output = Path(trace.path.resolve().name + form.ending)
     if output.exists() and not (output.is_dir() and not any(output.iterdir())):
         raise UsageError(f"{output} already exists: name a new folder with -o")
     if not output.parent.is_dir():
@@ -141,21 +108,20 @@ def output_folder(output: Path | None, trace: Trace, to: str) -> Path:
 
 def write_page(trace: Trace, path: Path, step: Callable[[int], None]) -> dict[Path, str]:
     """Write the page."""
-    from mpiprof.hang import wait_picture
+    from mpiprof.hang import hang_pictures
     from mpiprof.reports.html_report import page
 
-    write_text(path, page.make_page(trace, *wait_picture.describe_fault(trace)))
+    write_text(path, page.make_page(trace, *hang_pictures.describe_fault(trace)))
     step(2 * trace.record_capacity)
     return {path: f"{len(trace.callsites)} call sites"}
 
 
 def write_perfetto(trace: Trace, path: Path, step: Callable[[int], None]) -> dict[Path, str]:
-    """Write the file for Perfetto, in JSON or in its native format."""
-    from mpiprof.formats import perfetto_json, perfetto_protobuf
+    """Write the file for Perfetto."""
+    from mpiprof.formats import perfetto_json
 
-    module = perfetto_protobuf if path.suffix == FILE_ENDINGS["pftrace"] else perfetto_json
     with write_atomically(path) as unfinished:
-        calls = module.write(unfinished, trace, run_facts(trace), step)
+        calls = perfetto_json.write(unfinished, trace, run_facts(trace), step)
     return {path: f"{format_count(calls)} calls"}
 
 
@@ -193,13 +159,11 @@ def write_dataset(trace: Trace, folder: Path, step: Callable[[int], None]) -> di
     return {folder: f"{format_count(calls)} calls"}
 
 
-def write_tables(
-    trace: Trace, stem: Path, ending: str, step: Callable[[int], None]
-) -> dict[Path, str]:
+def write_tables(trace: Trace, path: Path, step: Callable[[int], None]) -> dict[Path, str]:
     """Write events and instances as tables, and tables of messages and intervals with rows."""
     from pandas.api.types import is_numeric_dtype
 
-    from mpiprof.formats import csv, export_columns, parquet
+    from mpiprof.formats import export_columns, table_files
     from mpiprof.metrics.tables import make_event_pieces, make_instance_pieces
 
     def step_events(events: Any) -> None:
@@ -219,24 +183,83 @@ def write_tables(
             tables.append((name, [table.astype(texts)], described, lambda _: None))
     written = {}
     for name, pieces, meanings, report_piece in tables:
-        path = stem.with_name(f"{stem.name}-{name}{ending}")
-        with write_atomically(path) as unfinished:
-            if ending == ".csv":
-                rows = csv.write(unfinished, pieces, report_piece)
+        file = path.with_name(f"{path.stem}-{name}{path.suffix}")
+        with write_atomically(file) as unfinished:
+            if path.suffix == ".csv":
+                rows = table_files.write_csv(unfinished, pieces, report_piece)
             else:
-                rows = parquet.write(unfinished, pieces, meanings, run_facts(trace), report_piece)
-        written[path] = f"{format_count(rows)} {name}"
+                facts = run_facts(trace)
+                rows = table_files.write_parquet(unfinished, pieces, meanings, facts, report_piece)
+        written[file] = f"{format_count(rows)} {name}"
     return written
 
 
-WRITERS = {
-    "html": write_page,
-    "perfetto": write_perfetto,
-    "pftrace": write_perfetto,
-    "caliper": write_caliper,
-    "otf2": write_otf2,
-    "dataset": write_dataset,
+@dataclass(frozen=True)
+class Format:
+    """An output format.
+
+    ending: of its file, or of its folder's name. name_ending: of its file's name by default.
+    holds_messages: its writer holds all logged calls on messages in memory.
+    """
+
+    ending: str
+    write: Callable[[Trace, Path, Callable[[int], None]], dict[Path, str]]
+    output: str  # in the help
+    use: str  # in the help
+    next_step: str
+    name_ending: str = ""
+    is_folder: bool = False
+    holds_messages: bool = False
+
+
+FORMATS = {
+    "html": Format(
+        *(".html", write_page, "FILE.html", "one self-contained page"),
+        "open it in a browser; no network is required",
+    ),
+    "perfetto": Format(
+        *(".json", write_perfetto, "FILE.json", "opens at https://ui.perfetto.dev"),
+        "open it at https://ui.perfetto.dev (the file stays inside the browser)",
+    ),
+    "caliper": Format(
+        *(".json", write_caliper, "FILE.json", "sums by rank, for Hatchet, Thicket"),
+        'hatchet.GraphFrame.from_caliper("{0}"), or thicket.Thicket.from_caliper',
+        name_ending="-caliper",  # two formats end in .json
+    ),
+    "parquet": Format(
+        *(".parquet", write_tables, "NAME", "NAME-events, NAME-instances, ..."),
+        'pandas.read_parquet("{0}")',
+        holds_messages=True,
+    ),
+    "csv": Format(
+        *(".csv", write_tables, "NAME", "the same tables as text"),
+        'pandas.read_csv("{0}")',
+        holds_messages=True,
+    ),
+    "otf2": Format(
+        *("-otf2", write_otf2, "DIR", "DIR/traces.otf2, for Vampir, ..."),
+        "open {0} in Vampir, or try `otf2-print {0}`",
+        is_folder=True,
+        holds_messages=True,
+    ),
+    "dataset": Format(
+        *("-dataset", write_dataset, "DIR", "Parquet, for --dask and others"),
+        "{report}   (its folder calls holds one row a call, for pandas and others)",
+        is_folder=True,
+        holds_messages=True,
+    ),
 }
+
+
+def list_formats() -> str:
+    """Return a line of help for each format."""
+    return "\n".join(
+        f"  python -m mpiprof export [TRACE] --to {f'{to} [-o {form.output}]':<24} {form.use}"
+        for to, form in FORMATS.items()
+    )
+
+
+__doc__ = (__doc__ or "").replace("FORMATS", list_formats())
 
 
 def run_facts(trace: Trace) -> dict[str, Any]:

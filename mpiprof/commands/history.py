@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 def complete_runs(runs: Sequence[RunSummary]) -> list[RunSummary]:
     """Return the runs with the values of their traces; unreadable traces have none."""
-    from mpiprof.hang import verdict_text
+    from mpiprof.hang.words import verdict_text
     from mpiprof.reports.run_summary import summarise_run
     from mpiprof.store.cached_trace import open_trace
 

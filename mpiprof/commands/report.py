@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 TracePaths = tuple[Path, ...]  # the trace as the user named it, or empty
 MAX_FINDINGS = 8
 MAX_ROWS = 20
+DEFAULT_SORT = "total_wait_ns"
 FILE_ENDINGS = (".md", ".html", ".json")
 SIMULATION_BUDGET_S = 3.0
 
@@ -54,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--sort",
         metavar="COLUMN",
-        default="total_wait_ns",
+        default=DEFAULT_SORT,
         help="a column of --json, such as latest_share",
     )
     meaning = "show at most N rows of a table (20; 8 in a report of 40 lines)"
@@ -83,17 +84,17 @@ def run(args: argparse.Namespace) -> int:
     args.sort = sort_column(args.sort)
     changes = parse_changes(args.what_if)
     to = output_ending(args)
-    check_rank_options(args)
-    check_explain_options(args, to)
-    from mpiprof.hang import exception_text, verdict_text
+    check_options(args, to)
+    from mpiprof.hang.words import end_text, verdict_text
     from mpiprof.metrics import columns
-    from mpiprof.reports import json, phrases, what_if
+    from mpiprof.reports import json
     from mpiprof.reports.table import wrap_paragraph
+    from mpiprof.reports.words import trace_sentences, what_if
     from mpiprof.store.cached_trace import refuse_unreadable
 
     trace = open_named_trace(args.trace, args.machine, args.workers)
     with show_work("reading the trace"):
-        if args.sort == "total_wait_ns" and not trace.callsites["total_wait_ns"].any():
+        if args.sort == DEFAULT_SORT and not trace.callsites["total_wait_ns"].any():
             args.sort = "total_elapsed_ns"
         is_text = columns.find(args.sort).is_text  # numbers are sorted with the largest first
         callsites: Any = trace.callsites.sort_values(args.sort, ascending=is_text, kind="stable")
@@ -110,15 +111,15 @@ def run(args: argparse.Namespace) -> int:
     findings = []
     if args.json or to or (args.by == "callsite" and not args.site and args.rank is None):
         with show_work("looking for causes"):
-            from mpiprof.tune.gains import find_gains
+            from mpiprof.tune.predict import find_gains
 
             findings = trace.findings(find_gains(trace, SIMULATION_BUDGET_S))
     above = []
     if wrong := verdict_text.fault_line(trace):
         above.append(terminal_colour.paint(wrap_paragraph(wrong, 0), "late"))
-    elif raised := exception_text.raised_sentences(trace):
+    elif raised := end_text.raised_sentences(trace):
         above.append(terminal_colour.paint(wrap_paragraph(raised, 0), "late"))
-    if lost := phrases.loss_sentence(trace):
+    if lost := trace_sentences.loss_sentence(trace):
         above.append(wrap_paragraph(lost, 0))
     if prediction is not None:
         above.append(wrap_paragraph(what_if.prediction_text(prediction), 0))
@@ -150,7 +151,7 @@ def report_text(
     above: list[str],
 ) -> str:
     """Return the report for a terminal; `above` are the paragraphs before it."""
-    from mpiprof.reports import run_report, site_report
+    from mpiprof.reports import callsite_report, run_report
 
     named = (args.trace,) if args.trace else ()
     if args.rank is not None:
@@ -159,7 +160,7 @@ def report_text(
     if args.site:
         row, note = choose_callsite(trace, callsites, messages)
         if "instances" in row:
-            return site_report.report_callsite(trace, row, note, top, named, above)
+            return callsite_report.report_callsite(trace, row, note, top, named, above)
         text = report_message_callsites(trace, row, note, messages, top or MAX_ROWS, named)
     elif args.by != "callsite":
         text = report_sums(trace, args.by, top or MAX_ROWS, named)
@@ -182,8 +183,8 @@ def make_document(
 
     callsites: of collectives. messages: call sites of messages.
     """
-    from mpiprof.hang import verdict_text
-    from mpiprof.reports import what_if
+    from mpiprof.hang.words import verdict_text
+    from mpiprof.reports.words import what_if
 
     predicted = "" if prediction is None else what_if.prediction_text(prediction)
     if to == ".md":
@@ -193,11 +194,11 @@ def make_document(
         top = args.top or MAX_ROWS
         return markdown.make_page(trace, lines, callsites, findings, top, MAX_FINDINGS)
     if to == ".html":
-        from mpiprof.hang import wait_picture
+        from mpiprof.hang import hang_pictures
         from mpiprof.reports.html_report import page
 
         with show_work("drawing the page"):
-            return page.make_page(trace, *wait_picture.describe_fault(trace), predicted)
+            return page.make_page(trace, *hang_pictures.describe_fault(trace), predicted)
     from mpiprof.reports import json, selector_report, text
 
     verdict, sentences = verdict_text.trace_verdict(trace)
@@ -208,7 +209,7 @@ def make_document(
         "what_if": None if prediction is None else what_if.prediction_as_data(prediction),
     }
     if args.explain:
-        from mpiprof.reports.explanation import explanation_as_data
+        from mpiprof.reports.words.explanation import explanation_as_data
 
         for row, finding in zip(data["findings"], findings, strict=True):
             row["explanation"] = explanation_as_data(trace, finding)
@@ -249,6 +250,8 @@ def output_ending(args: argparse.Namespace) -> str:
 
 def sort_column(name: str) -> str:
     """Return the column that --sort names; raises UsageError if there is none."""
+    if name == DEFAULT_SORT:
+        return name
     from mpiprof.metrics import columns
     from mpiprof.reports.fail_on import by_name
 
@@ -286,31 +289,22 @@ def choose_callsite(trace: Trace, callsites: Any, messages: Any) -> tuple[dict[A
     return rows[0], text.match_note(trace, rows[0], rows[1:])
 
 
-def check_rank_options(args: argparse.Namespace) -> None:
-    """Raise UsageError if --rank is given together with an option for other reports."""
-    others = {
-        "--by": args.by != "callsite",
-        "--site": bool(args.site),
-        "--json": args.json,
-        "-o": args.output is not None,
-    }
-    wrong = [name for name, is_given in others.items() if is_given]
-    if args.rank is not None and wrong:
-        raise UsageError(f"--rank prints the waits of one rank: leave out {' and '.join(wrong)}")
-
-
-def check_explain_options(args: argparse.Namespace, to: str) -> None:
-    """Raise UsageError if --explain is given together with an option for other reports."""
-    others = {
-        "--by": args.by != "callsite",
-        "--site": bool(args.site),
-        "--rank": args.rank is not None,
-        f"-o {args.output}": to in (".md", ".html"),
-    }
-    wrong = [name for name, is_given in others.items() if is_given]
-    if args.explain and wrong:
+def check_options(args: argparse.Namespace, to: str) -> None:
+    """Raise UsageError if --rank or --explain is given together with options for other reports."""
+    selecting = {"--by": args.by != "callsite", "--site": bool(args.site)}
+    if args.rank is not None:
+        fact = "--rank prints the waits of one rank"
+        _refuse_options(fact, selecting | {"--json": args.json, "-o": args.output is not None})
+    if args.explain:
         fact = "--explain adds to the report on a run, as text or JSON"
-        raise UsageError(f"{fact}: leave out {' and '.join(wrong)}")
+        to_page = {f"-o {args.output}": to in (".md", ".html")}
+        _refuse_options(fact, selecting | {"--rank": args.rank is not None} | to_page)
+
+
+def _refuse_options(fact: str, options: Mapping[str, bool]) -> None:
+    """Raise UsageError if one of some options is given."""
+    if names := [name for name, is_given in options.items() if is_given]:
+        raise UsageError(f"{fact}: leave out {' and '.join(names)}")
 
 
 def report_rank_waits(
@@ -319,7 +313,7 @@ def report_rank_waits(
     """Return the report on the longest waits of the rank of --rank; raises UsageError."""
     from mpiprof.reports.rank_report import SHORT_ROWS, WaitChain, WaitLink, report_rank
     from mpiprof.store.cached_trace import cache_key
-    from mpiprof.timeline.rank_waits import list_chained_waits
+    from mpiprof.timeline.longest_waits import list_chained_waits
 
     if not 0 <= args.rank < trace.ranks:
         raise UsageError(f"--rank {args.rank}: the trace has the ranks 0 to {trace.ranks - 1}")
@@ -369,19 +363,20 @@ def report_message_callsites(
     note: on further call sites that match, or "".
     """
     from mpiprof.diagnosis.finding import find_causes_at
-    from mpiprof.reports import late_rank_sentences, message_table
+    from mpiprof.reports import message_table
     from mpiprof.reports.site_labels import routine_at
     from mpiprof.reports.table import wrap_paragraph
+    from mpiprof.reports.words import callsite_sentences, message_sentences
 
-    cost = message_table.message_cost_sentence(row)
-    longest = message_table.longest_wait_sentence(trace, row)
+    cost = message_sentences.message_cost_sentence(row)
+    longest = message_sentences.longest_wait_sentence(trace, row)
     costs = wrap_paragraph(" ".join(filter(None, [cost, longest])), 0)
     pairs = message_table.pair_text(trace, row, top)
     findings = [] if trace.record == "summary" else trace.findings()
     causes = find_causes_at(findings, (str(row["operation"]), int(row["site_id"])))
-    phrases = late_rank_sentences.message_headline(row, causes, findings)
+    phrases = callsite_sentences.message_headline(row, causes, findings)
     parts = [
-        wrap_paragraph(late_rank_sentences.join_phrases(phrases), 0),
+        wrap_paragraph(callsite_sentences.join_phrases(phrases), 0),
         "\n".join(filter(None, [costs, wrap_paragraph(note)])),
         message_table.callsite_text(messages, top, findings),
         f"Pairs of ranks at {routine_at(row)}\n{pairs}",

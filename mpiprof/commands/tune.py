@@ -35,10 +35,10 @@ from mpiprof.interface.progress import show_progress, show_work
 from mpiprof.store import dask_workers
 
 if TYPE_CHECKING:
-    from mpiprof.model.machine import Machine
+    from mpiprof.collectives.machine import Machine
     from mpiprof.trace import Trace
     from mpiprof.tune.plan_entries import Entry
-    from mpiprof.tune.result import Result, Verdict
+    from mpiprof.tune.result import Result, TuningVerdict
 
 TOP_WORKS = 15
 LIBRARIES = ("openmpi", "mpich", "intel")
@@ -128,8 +128,8 @@ def read_trace(args: argparse.Namespace) -> tuple[Trace, str]:
 
 def machine_to_simulate(args: argparse.Namespace, trace: Trace) -> Machine:
     """Return the machine to simulate; raises UsageError if the trace cannot be modelled."""
+    from mpiprof.collectives import machine
     from mpiprof.diagnosis.tuning_refusal import find_refusal
-    from mpiprof.model import machine
 
     if refusal := find_refusal(trace):
         raise UsageError(f"{trace.path}: {refusal}")
@@ -139,7 +139,7 @@ def machine_to_simulate(args: argparse.Namespace, trace: Trace) -> Machine:
 
 def recorded_origin(trace: Trace, how: str) -> dict[str, Any]:
     """Return where and when a trace was recorded, for its plan."""
-    from mpiprof.libraries import mpi_name
+    from mpiprof.facts.library_algorithms import mpi_name
     from mpiprof.tune import plan_entries
 
     hosts = [str(host) for host in trace.processes["host"] if isinstance(host, str)]
@@ -163,7 +163,7 @@ def replay(args: argparse.Namespace) -> int:
 
     import numpy as np
 
-    from mpiprof.libraries import mpi_name
+    from mpiprof.facts.library_algorithms import mpi_name
     from mpiprof.tune import plan_entries
     from mpiprof.tune.replay.imposed_arrivals import MAX_ERROR_NS
 
@@ -301,7 +301,7 @@ def closing_text(
     args: argparse.Namespace,
     trace: Trace,
     name: str,
-    verdicts: Sequence[Verdict],
+    verdicts: Sequence[TuningVerdict],
     plan: Sequence[Mapping[str, Any]],
     export: Mapping[str, Any] | None,
 ) -> str:

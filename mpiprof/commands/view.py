@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     for module in REQUIRED_MODULES:
         if importlib.util.find_spec(module) is None:
             raise missing_module_error(module)
-    from mpiprof.model.machine import read_table
+    from mpiprof.collectives.machine import read_table
     from mpiprof.trace.machine import find_fault
 
     paths, lists_runs = trace_folders(args.traces)

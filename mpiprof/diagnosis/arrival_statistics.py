@@ -160,8 +160,8 @@ def find_late_rank(trace: Trace, callsite: int) -> LateRank | None:
         return None
     latest: Any = statistics.ranks.iloc[0]
     late_ns, error_ns = float(latest["late_ns"]), float(latest["error_ns"])
-    least = max(float(trace.clock_error_ns), 0.0 if math.isnan(error_ns) else error_ns, 0.0)
-    if not late_ns > least or late_ns < MIN_SPREAD_SHARE * statistics.arrival_ns.value:
+    min_late_ns = max(float(trace.clock_error_ns), 0.0 if math.isnan(error_ns) else error_ns, 0.0)
+    if not late_ns > min_late_ns or late_ns < MIN_SPREAD_SHARE * statistics.arrival_ns.value:
         return None
     similar = int((statistics.ranks["late_ns"] >= SIMILAR_SHARE * late_ns).sum()) - 1
     return LateRank(
@@ -173,7 +173,7 @@ def find_late_rank(trace: Trace, callsite: int) -> LateRank | None:
         float(latest["point_to_point_ns"]),
         similar,
         statistics.instances,
-        least if statistics.instances > 1 else 0.0,
+        min_late_ns if statistics.instances > 1 else 0.0,
     )
 
 

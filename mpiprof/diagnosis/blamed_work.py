@@ -10,8 +10,7 @@ import pandas as pd
 
 from mpiprof.account.delay_costs import Delays
 from mpiprof.diagnosis.delay_matrix import group_medians
-from mpiprof.diagnosis.evidence import HabitEvidence
-from mpiprof.diagnosis.finding import Finding, names_late_ranks
+from mpiprof.diagnosis.finding import Finding, HabitEvidence, names_late_ranks
 from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
@@ -45,24 +44,26 @@ def find_blamed_work(trace: Trace, findings: Sequence[Finding]) -> pd.DataFrame:
     the work, at its end), cost_ns (waiting of all ranks that the work causes). An interval counts
     once, for the first finding that blames it.
     """
-    blaming = [(at, one) for at, one in enumerate(findings) if names_late_ranks(one)]
+    blaming = [(at, finding) for at, finding in enumerate(findings) if names_late_ranks(finding)]
     if trace.record == "summary" or not blaming:
         return pd.DataFrame({name: np.zeros(0, dtype) for name, dtype in COLUMNS.items()})
     delays: Delays = trace.derive("delays_found")
     intervals, cost_ns = delays.intervals, delays.costs.interval_ns
-    of = np.full(len(intervals.rank), -1, np.int64)
+    number = np.full(len(intervals.rank), -1, np.int64)
     excess = np.zeros(len(intervals.rank))
     for at, finding in blaming:
         excess_of = _find_excess(delays, finding)
         late_ns = finding.habit.late_ns if isinstance(finding.evidence, HabitEvidence) else 0.0
-        least = max(MIN_LATE_SHARE * late_ns, 1.0)
-        mine = np.isin(intervals.rank, finding.ranks) & (cost_ns > 0) & (excess_of >= least)
-        mine &= of < 0
-        of[mine], excess[mine] = at, excess_of[mine]
-    chosen = np.flatnonzero(of >= 0)
+        min_excess_ns = max(MIN_LATE_SHARE * late_ns, 1.0)
+        is_blamed = (
+            np.isin(intervals.rank, finding.ranks) & (cost_ns > 0) & (excess_of >= min_excess_ns)
+        )
+        is_blamed &= number < 0
+        number[is_blamed], excess[is_blamed] = at, excess_of[is_blamed]
+    chosen = np.flatnonzero(number >= 0)
     chosen = chosen[np.argsort(intervals.end_ns[chosen] - excess[chosen], kind="stable")]
     columns = {
-        "finding": of[chosen],
+        "finding": number[chosen],
         "rank": intervals.rank[chosen].astype(np.int64),
         "begin_ns": intervals.end_ns[chosen] - excess[chosen].astype(np.int64),
         "end_ns": intervals.end_ns[chosen].astype(np.int64),
@@ -78,6 +79,8 @@ def _find_excess(delays: Delays, finding: Finding) -> Float:
     """
     intervals = delays.intervals
     length = (intervals.end_ns - intervals.begin_ns).astype(np.float64)
-    others = ~np.isin(intervals.rank, finding.ranks)
-    usual = group_medians(intervals.key, length, others if others.any() else ~others)
+    is_other_rank = ~np.isin(intervals.rank, finding.ranks)
+    usual = group_medians(
+        intervals.key, length, is_other_rank if is_other_rank.any() else ~is_other_rank
+    )
     return np.maximum(length - usual, 0.0)

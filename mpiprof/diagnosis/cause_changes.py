@@ -15,17 +15,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mpiprof.diagnosis.finding import MIN_CERTAINTY, Finding
-from mpiprof.diagnosis.place_changes import (
+from mpiprof.diagnosis.run_variation import compare_run_times, find_rank_variation, find_significant
+from mpiprof.diagnosis.time_changes import (
     LEVEL,
     MIN_SHARE,
     Key,
     PlaceChange,
     TimeChange,
     compare_places,
+    is_whole,
     make_call_key,
     number_lines,
 )
-from mpiprof.diagnosis.run_variation import compare_run_times, find_rank_variation, find_significant
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float
 
@@ -63,10 +64,10 @@ class _Identity:
     ranks: frozenset[int]
     places: frozenset[Key]
 
-    def matches(self, other: _Identity) -> bool:
+    def matches(self, identity: _Identity) -> bool:
         """Return whether both are the same cause."""
-        sets = (self.ranks, other.ranks), (self.places, other.places)
-        return self.sort == other.sort and all(a == b or a & b for a, b in sets)
+        sets = (self.ranks, identity.ranks), (self.places, identity.places)
+        return self.sort == identity.sort and all(a == b or a & b for a, b in sets)
 
 
 def compare_ledgers(before: Sequence[Trace], after: Sequence[Trace]) -> LedgerChanges:
@@ -114,8 +115,7 @@ def compare_causes(before: Sequence[Trace], after: Sequence[Trace]) -> list[Caus
 
 def _has_causes(trace: Trace) -> bool:
     """Return whether a trace has the causes of a whole run."""
-    is_whole = trace.is_finalised and trace.derive("coverage") is None
-    return is_whole and trace.record != "summary" and not trace.ranks_without_records
+    return is_whole(trace) and trace.record != "summary" and not trace.ranks_without_records
 
 
 def _match_findings(before: Sequence[Trace], after: Sequence[Trace]) -> list[dict[int, Finding]]:

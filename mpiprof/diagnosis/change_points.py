@@ -40,8 +40,8 @@ class ChangePoint:
 def find_change_points(values: Sequence[float] | Float, alpha: float = ALPHA) -> list[ChangePoint]:
     """Return the change points of a series in order; unknown values (NaN) are skipped."""
     series = np.asarray(values, np.float64)
-    known = np.flatnonzero(~np.isnan(series))[-MAX_RUNS:]
-    known_values = series[known]
+    known_runs = np.flatnonzero(~np.isnan(series))[-MAX_RUNS:]
+    known_values = series[known_runs]
     p_by_split: dict[int, float] = {}
     _split(known_values, 0, len(known_values), alpha, p_by_split)
     splits = sorted(p_by_split)
@@ -49,21 +49,21 @@ def find_change_points(values: Sequence[float] | Float, alpha: float = ALPHA) ->
     parts = [known_values[a:b] for a, b in itertools.pairwise(bounds)] if splits else []
     medians = [float(np.median(part)) for part in parts]
     return [
-        ChangePoint(int(known[split]), medians[i], medians[i + 1], p_by_split[split])
+        ChangePoint(int(known_runs[split]), medians[i], medians[i + 1], p_by_split[split])
         for i, split in enumerate(splits)
     ]
 
 
-def _split(values: Float, begin: int, end: int, alpha: float, found: dict[int, float]) -> None:
-    """Add the significant splits between two indices to `found`, with their p-values."""
+def _split(values: Float, begin: int, end: int, alpha: float, p_by_split: dict[int, float]) -> None:
+    """Add the significant splits between two indices to `p_by_split`, with their p-values."""
     if end - begin < MIN_RUNS:
         return
     split, p = compute_change(values[begin:end])
     if p > alpha:
         return
-    found[begin + split] = p
-    _split(values, begin, begin + split, alpha, found)
-    _split(values, begin + split, end, alpha, found)
+    p_by_split[begin + split] = p
+    _split(values, begin, begin + split, alpha, p_by_split)
+    _split(values, begin + split, end, alpha, p_by_split)
 
 
 def compute_change(values: Float) -> tuple[int, float]:

@@ -67,12 +67,14 @@ def compare(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> pd.DataFrame:
     these differs, by Holm's correction over all tests of the table.
     """
     groups = [traces, to] if to else [[trace] for trace in traces]
-    first, *others = (_RunGroup(group) for group in groups)
+    first, *other_groups = (_RunGroup(group) for group in groups)
     rows: list[dict[str, Any]] = []
-    for number, other in enumerate(others, 1):
-        for callsite, other_callsite, how in match_callsites(first.callsites, other.callsites):
-            row = _make_row(first.callsites, other.callsites, callsite, other_callsite)
-            tests = _test_metrics(first, other, callsite, other_callsite)
+    for number, other_group in enumerate(other_groups, 1):
+        for callsite, other_callsite, how in match_callsites(
+            first.callsites, other_group.callsites
+        ):
+            row = _make_row(first.callsites, other_group.callsites, callsite, other_callsite)
+            tests = _test_metrics(first, other_group, callsite, other_callsite)
             rows.append({"other": number, "matched": how, **row, **tests})
     frame = pd.DataFrame(rows, columns=list(COLUMNS))
     p = frame[[f"{name}_p" for name in MEAN_COLUMNS]].to_numpy(np.float64)
@@ -90,15 +92,15 @@ class _RunGroup:
     """
 
     def __init__(self, traces: Sequence[Trace]) -> None:
-        first, *rest = traces
-        self.many = bool(rest)
+        first, *further_traces = traces
+        self.many = bool(further_traces)
         self.callsites = first.callsites
-        self.sites = {} if rest else _describe_sites(first)
+        self.sites = {} if further_traces else _describe_sites(first)
         tables = [
             first.callsites,
-            *(_align_rows(first.callsites, trace.callsites) for trace in rest),
+            *(_align_rows(first.callsites, trace.callsites) for trace in further_traces),
         ]
-        if rest:
+        if further_traces:
             self.callsites = first.callsites.copy()
             for name in (*MEAN_COLUMNS, *TOTAL_COLUMNS):
                 columns = np.stack([table[name].to_numpy(np.float64) for table in tables])
@@ -125,37 +127,39 @@ def totals_by_run(traces: Sequence[Trace], name: str) -> dict[int, Float]:
     }
 
 
-def _align_rows(first: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
+def _align_rows(first: pd.DataFrame, other_table: pd.DataFrame) -> pd.DataFrame:
     """Return another run's rows in the order of the first run's call sites; NaN if absent."""
     rows = {
         first_callsite: other_callsite
-        for first_callsite, other_callsite, _ in match_callsites(first, other)
+        for first_callsite, other_callsite, _ in match_callsites(first, other_table)
         if first_callsite >= 0 and other_callsite >= 0
     }
     index = [rows.get(int(callsite), -1) for callsite in first["callsite"]]
-    return other[[*MEAN_COLUMNS, *TOTAL_COLUMNS]].reindex(index)
+    return other_table[[*MEAN_COLUMNS, *TOTAL_COLUMNS]].reindex(index)
 
 
 def _known_values(values: Float) -> Float:
     return np.asarray(values[~np.isnan(values)])
 
 
-def match_callsites(first: pd.DataFrame, other: pd.DataFrame) -> Iterator[tuple[int, int, str]]:
+def match_callsites(
+    first: pd.DataFrame, other_table: pd.DataFrame
+) -> Iterator[tuple[int, int, str]]:
     """Yield pairs of call sites of two traces (-1: absent) and how they were matched.
 
     First by operation, file name, line and function. The rest is matched by all except the line, in
     order of lines, if both traces have equally many.
     """
-    left, right = _number_keys(first), _number_keys(other)
+    left, right = _number_keys(first), _number_keys(other_table)
     for key in [key for key in left if key in right]:
         yield left.pop(key), right.pop(key), "line"
     loose_left, loose_right = _group_loosely(left), _group_loosely(right)
     for key, first_keys in loose_left.items():
         other_keys = loose_right.get(key, [])
         equal_counts = len(first_keys) == len(other_keys)
-        for i, mine in enumerate(first_keys):
+        for i, first_key in enumerate(first_keys):
             yield (
-                left[mine],
+                left[first_key],
                 right.pop(other_keys[i]) if equal_counts else -1,
                 "function" if equal_counts else "",
             )
@@ -195,17 +199,19 @@ def _group_loosely(
 
 
 def _make_row(
-    first: pd.DataFrame, other: pd.DataFrame, callsite: int, other_callsite: int
+    first: pd.DataFrame, other_table: pd.DataFrame, callsite: int, other_callsite: int
 ) -> dict[str, Any]:
     first_row: Any = first.loc[callsite] if callsite >= 0 else None
-    other_row: Any = other.loc[other_callsite] if other_callsite >= 0 else None
+    other_row: Any = other_table.loc[other_callsite] if other_callsite >= 0 else None
     present_row = other_row if first_row is None else first_row
     row = {"operation": present_row["operation"], "sites": present_row["sites"]}
     row |= {"callsite": callsite, "other_callsite": other_callsite}
     absent = {"algorithm": "", "total_elapsed_ns": 0} | dict.fromkeys(COUNT_COLUMNS, 0)
-    for prefix, of in (("", first_row), ("other_", other_row)):
+    for prefix, source_row in (("", first_row), ("other_", other_row)):
         for name in COMPARED_COLUMNS:
-            row[prefix + name] = absent.get(name, np.nan) if of is None else of[name]
+            row[prefix + name] = (
+                absent.get(name, np.nan) if source_row is None else source_row[name]
+            )
     for name in MEAN_COLUMNS:
         before, after = float(row[name]), float(row[f"other_{name}"])
         row[f"{name}_change"] = after / before - 1 if before > 0 else np.nan
@@ -224,17 +230,17 @@ def _describe_sites(trace: Trace) -> dict[int, RunSite]:
         callsite: instances * sizes[callsite] / trace.ranks
         for callsite, instances in enumerate(trace.callsites["total_instances"].tolist())
     }
-    own = own_times(own_ns, series, calls)
+    rank_work_ns = own_times(own_ns, series, calls)
     scales = callsite_scales(trace).tolist()
     totals = dict(list(trace.rank_totals.groupby("callsite")))
     return {
         callsite: RunSite(
-            {name: _stretch_means(of[name].to_numpy(np.float64)) for name in MEAN_COLUMNS},
+            {name: _stretch_means(instances[name].to_numpy(np.float64)) for name in MEAN_COLUMNS},
             int(sizes[callsite]),
             mean_arrivals(totals[callsite], scales[callsite]) if callsite in totals else [],
-            own[callsite],
+            rank_work_ns[callsite],
         )
-        for callsite, of in series.items()
+        for callsite, instances in series.items()
     }
 
 
@@ -244,30 +250,30 @@ def _stretch_means(values: Float) -> Float:
 
 
 def _test_metrics(
-    first: _RunGroup, other: _RunGroup, callsite: int, other_callsite: int
+    first: _RunGroup, other_group: _RunGroup, callsite: int, other_callsite: int
 ) -> dict[str, float]:
     """Return the results of the tests of a call site, as columns."""
     results: dict[str, float] = {}
     for name in MEAN_COLUMNS:
-        test = _test_metric(first, other, callsite, other_callsite, name)
+        test = _test_metric(first, other_group, callsite, other_callsite, name)
         results |= {f"{name}_p": test.p, f"{name}_usual": test.usual_ns}
         results[f"{name}_interval"] = test.interval_ns
     return results
 
 
 def _test_metric(
-    first: _RunGroup, other: _RunGroup, callsite: int, other_callsite: int, name: str
+    first: _RunGroup, other_group: _RunGroup, callsite: int, other_callsite: int, name: str
 ) -> Comparison:
-    if first.many or other.many:
+    if first.many or other_group.many:
         means = [
             group.means.get(number, {}).get(name, np.zeros(0))
-            for group, number in ((first, callsite), (other, other_callsite))
+            for group, number in ((first, callsite), (other_group, other_callsite))
         ]
         counts = sorted(map(len, means))
         enough = counts[0] >= 1 and counts[1] >= MIN_RUNS
         return compare_run_means(*means) if enough else UNTESTED
-    site, other_site = first.sites.get(callsite), other.sites.get(other_callsite)
+    site, other_site = first.sites.get(callsite), other_group.sites.get(other_callsite)
     if site is None or other_site is None:
         return UNTESTED
-    enough = min(len(of.stretches[name]) for of in (site, other_site)) >= MIN_STRETCHES
+    enough = min(len(run_site.stretches[name]) for run_site in (site, other_site)) >= MIN_STRETCHES
     return compare_runs(site, other_site, name) if enough else UNTESTED

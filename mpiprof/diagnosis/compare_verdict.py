@@ -1,4 +1,7 @@
-"""Verdict on a comparison of recordings: which is slower, by how much, and how certain this is."""
+"""Verdict on a comparison of recordings: which is slower, by how much, and how certain this is.
+
+The times of each call site are means of a run, with 95 % intervals.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.compare import MEAN_COLUMNS
-from mpiprof.diagnosis.run_variation import UNUSUAL, count_repetitions, usual_quantile
+from mpiprof.diagnosis.compare import MEAN_COLUMNS, totals_by_run
+from mpiprof.diagnosis.run_variation import (
+    UNUSUAL,
+    count_repetitions,
+    mean_interval,
+    usual_quantile,
+)
+from mpiprof.trace import Trace
+from mpiprof.trace.types import Float
 
 INCOMPARABLE = "incomparable"  # outcome for runs of different programs or numbers of ranks
 DIFFERENT = 0.05  # p-value of a metric of a call site that differs
@@ -19,6 +29,13 @@ MAIN_SHARE = 0.5  # minimum share of the change for it to count as waiting
 NOTABLE_SHARE = 0.1  # minimum untested change, of the time in collectives, to prevent a verdict
 COMPONENT_SHARE = 0.25  # minimum ratio of opposite effects for a mixed verdict
 SOUGHT_CHANGE = 0.05  # share of the time in collectives for which repetitions are recommended
+# Totals over all ranks and instances, and the mean whose interval the comparison has.
+WAITING = ("total_wait_ns", "wait_ns")
+TIME = ("total_elapsed_ns", "mean_elapsed_ns")
+ABSENT, UNKNOWN = (
+    np.zeros(1),
+    np.zeros(0),
+)  # times of a call site that a run lacks, or does not know
 
 
 @dataclass(frozen=True)
@@ -99,7 +116,7 @@ def judge_difference(table: pd.DataFrame) -> Difference:
         if changed or tests
         else "unknown"
     )
-    seldom = [row for row, of in zip(both, p, strict=True) if np.isnan(of).all()]
+    seldom = [row for row, p_of_row in zip(both, p, strict=True) if np.isnan(p_of_row).all()]
     untested = max(seldom, key=lambda row: abs(_added_time(row)), default=None)
     before = float(table["total_elapsed_ns"].sum())
     notable = untested is not None and abs(_added_time(untested)) >= NOTABLE_SHARE * before
@@ -109,8 +126,8 @@ def judge_difference(table: pd.DataFrame) -> Difference:
         untested = None
     certainty = 0.0
     if changed:
-        least = min(changed[0].row[f"{name}_p"] for name in MEAN_COLUMNS)
-        certainty = max(1.0 - least * tests, 1.0 - UNUSUAL if unusual else 0.0, 0.0)
+        smallest_p = min(changed[0].row[f"{name}_p"] for name in MEAN_COLUMNS)
+        certainty = max(1.0 - smallest_p * tests, 1.0 - UNUSUAL if unusual else 0.0, 0.0)
     return Difference(
         outcome,
         sum(callsite.effect_ns for callsite in changed),
@@ -177,8 +194,8 @@ def _changed_rows(rows: Sequence[Mapping[str, Any]], added: float) -> list[Mappi
 def _effect(row: Mapping[str, Any]) -> float:
     """Return the time added at a call site, over as many instances as the first trace has."""
     instances = float(row["total_instances"])
-    other = row["other_total_elapsed_ns"] / float(row["other_total_instances"])
-    return float(other * instances - row["total_elapsed_ns"])
+    other_mean_ns = row["other_total_elapsed_ns"] / float(row["other_total_instances"])
+    return float(other_mean_ns * instances - row["total_elapsed_ns"])
 
 
 def _added_time(row: Mapping[str, Any]) -> float:
@@ -203,3 +220,92 @@ def _make_changed(row: Mapping[str, Any]) -> ChangedCallsite:
     if measure == MEAN_COLUMNS[0]:
         return ChangedCallsite(row, measure, added, bool(added and waits / added >= MAIN_SHARE))
     return ChangedCallsite(row, measure, waits if measure == "wait_ns" else 0.0, None)
+
+
+@dataclass(frozen=True)
+class SiteChange:
+    """Time of a call site in a run, mean of the ranks and runs, before and after; in ns.
+
+    before_half_ns, after_half_ns: half the width of the 95 % interval of the mean over runs, NaN
+    for a single run. interval_ns: the same of the change. outcome: "changed" (by more than chance,
+    as in the verdict), "chance", "untested", or "before" or "after" for a call site of one side.
+    """
+
+    row: Mapping[str, Any]
+    before_ns: float
+    before_half_ns: float
+    after_ns: float
+    after_half_ns: float
+    interval_ns: float
+    outcome: str
+
+    @property
+    def change_ns(self) -> float:
+        """Time added, negative if saved."""
+        return self.after_ns - self.before_ns
+
+
+def measure_site_changes(
+    table: pd.DataFrame,
+    before: Sequence[Trace],
+    after: Sequence[Trace],
+    columns: tuple[str, str] = WAITING,
+) -> list[SiteChange]:
+    """Return the call sites of `compare.compare` for one other group, largest change first.
+
+    columns: WAITING or TIME. Times are shares of a rank: totals over the ranks, divided by them.
+    """
+    total, mean = columns
+    values = [
+        (_rank_shares(totals_by_run(runs, total), runs), column)
+        for runs, column in ((before, "callsite"), (after, "other_callsite"))
+    ]
+    changed = {id_of(c.row) for c in judge_difference(table).changed}
+    changes = []
+    rows: list[Any] = table.to_dict("records")
+    for row in rows:
+        # A total without a known mean, such as the waiting of a summary, is unknown.
+        first, other_times = (
+            times_of_site.get(int(row[column]), ABSENT)
+            if row[column] < 0 or row[name] >= 0
+            else UNKNOWN
+            for (times_of_site, column), name in zip(values, (mean, f"other_{mean}"), strict=True)
+        )
+        scale = _instances(row, total, mean) / max(before[0].ranks, 1)
+        is_tested = not math.isnan(row[f"{mean}_p"])
+        outcome = "chance" if is_tested else "untested"
+        if row["callsite"] < 0 or row["other_callsite"] < 0:
+            outcome = "after" if row["callsite"] < 0 else "before"
+        elif id_of(row) in changed:
+            outcome = "changed"
+        changes.append(
+            SiteChange(
+                row,
+                _mean(first), mean_interval(first),
+                _mean(other_times), mean_interval(other_times),
+                float(row[f"{mean}_interval"]) * scale,
+                outcome,
+            )
+        )  # fmt: skip
+    return sorted(changes, key=lambda change: -abs(np.nan_to_num(change.change_ns)))
+
+
+def id_of(row: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the numbers of a call site in both traces."""
+    return int(row["callsite"]), int(row["other_callsite"])
+
+
+def _rank_shares(totals: Mapping[int, Float], runs: Sequence[Trace]) -> dict[int, Float]:
+    # The totals of a call site lack the runs in which it is absent.
+    ranks = float(np.mean([run.ranks for run in runs]))
+    return {callsite: values / max(ranks, 1.0) for callsite, values in totals.items()}
+
+
+def _instances(row: Mapping[str, Any], total: str, mean: str) -> float:
+    """Return the factor between the mean of an instance or call, and the total of a run."""
+    return float(row[total]) / float(row[mean]) if row[mean] > 0 else math.nan
+
+
+def _mean(values: Float) -> float:
+    """Return the mean over runs, NaN if the values of all runs are unknown, as in a summary."""
+    return float(values.mean()) if len(values) else math.nan

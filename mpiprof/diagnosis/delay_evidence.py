@@ -12,11 +12,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpiprof.account.work_intervals import INSIDE, number_same_work
+from mpiprof.causes.cause import Removal, Saving, replay_without
 from mpiprof.causes.habits.habit import Habit
 from mpiprof.causes.habits.significance import MIN_OTHERS
 from mpiprof.causes.place import SEVERAL, Pair, add_up, find_place
-from mpiprof.causes.removal import Removal, Saving, replay_without
-from mpiprof.diagnosis.delay_matrix import MIN_REPETITION_SHARE, Cells, DelayMatrix
+from mpiprof.diagnosis.delay_matrix import (
+    MIN_REPETITION_SHARE,
+    Cells,
+    DelayMatrix,
+    FoundHabit,
+    sum_gains,
+)
 from mpiprof.diagnosis.delay_reasons import (
     BLOCKED,
     DelayReasons,
@@ -24,9 +30,8 @@ from mpiprof.diagnosis.delay_reasons import (
     find_largest_reason,
     join_reasons,
 )
-from mpiprof.diagnosis.evidence import FoundReason, WorkLocation
 from mpiprof.diagnosis.explained_waits import Callsite, CallsiteWaits, ChosenWaits
-from mpiprof.diagnosis.habit_details import FoundHabit, sum_gains
+from mpiprof.diagnosis.finding import FoundReason, WorkLocation
 from mpiprof.diagnosis.sampled_code import find_sampled_code
 from mpiprof.diagnosis.work_groups import WorkGroups
 from mpiprof.metrics.message_waits import UNKNOWN
@@ -82,31 +87,33 @@ def collect_evidence(
     habits: each in one or several matrices.
     """
     located = [[matrix.locate(waits) for matrix, _ in parts] for parts in habits]
-    chosen = [
-        np.any([of.choose(one.ranks, one.instances) for (_, one), of in zip(*pair, strict=True)], 0)
-        for pair in zip(habits, located, strict=True)
-    ]
-    found = CallsiteWaits(waits)
-    caused = found.sum_caused(callsites, chosen)
+    chosen = []
+    for parts, cells in zip(habits, located, strict=True):
+        in_habit = []
+        for (_, habit), habit_cells in zip(parts, cells, strict=True):
+            in_habit.append(habit_cells.choose(habit.ranks, habit.instances))
+        chosen.append(np.any(in_habit, 0))
+    callsite_waits = CallsiteWaits(waits)
+    caused = callsite_waits.sum_caused(callsites, chosen)
     for row, parts in enumerate(habits):
         if parts[0][1].cause == "early":  # early ranks wait for the work of all other ranks
-            caused[row] = found.sum_by_ranks(callsites, parts[0][1].ranks)
+            caused[row] = callsite_waits.sum_by_ranks(callsites, parts[0][1].ranks)
     evidence = []
     intervals, postings = waits.delays.intervals, waits.trace.derive("postings")
     is_exact = len(postings.posted_ns) > 0 and not (postings.state == UNKNOWN).any()
     length = (intervals.end_ns - intervals.begin_ns).astype(np.float64)
-    for parts, cells, mine, row in zip(habits, located, chosen, caused, strict=True):
+    for parts, cells, is_in_habit, row in zip(habits, located, chosen, caused, strict=True):
         removed, removal, saving = np.zeros(0), Removal.nothing(), Saving(0.0, 0.0)
-        if parts[0][1].cause != "early" and mine.any():
+        if parts[0][1].cause != "early" and is_in_habit.any():
             removed = _find_removed_work(waits, parts, cells, length)
             removal = _find_removal(waits, removed)
             saving = replay_without(waits.trace, removal)
             length = length - removed  # work that belongs to two habits is removed once
         weight_ns = removed if removal.total_ns > 0 else waits.costs.interval_ns
-        work = _describe_work(waits, mine, weight_ns)
+        work = _describe_work(waits, is_in_habit, weight_ns)
         evidence.append(WindowEvidence(work, row, removal, saving, is_exact))
-    others = ~np.any([np.zeros(len(waits.costs.interval_ns), np.bool_), *chosen], axis=0)
-    return evidence, _describe_work(waits, others, waits.costs.interval_ns)
+    is_other_work = ~np.any([np.zeros(len(waits.costs.interval_ns), np.bool_), *chosen], axis=0)
+    return evidence, _describe_work(waits, is_other_work, waits.costs.interval_ns)
 
 
 def describe_habit_work(waits: ChosenWaits, matrix: DelayMatrix, habit: Habit) -> WorkEvidence:
@@ -126,8 +133,8 @@ def _describe_work(waits: ChosenWaits, chosen: Bool, cost_ns: Float) -> WorkEvid
     order = np.argsort(-cost, kind="stable")[: min(MAX_WINDOW_PAIRS, np.count_nonzero(cost > 0))]
     by_rank: dict[Pair, Float] = {}
     for number in order.tolist():
-        here = chosen & (key == number)
-        costs = np.bincount(rank[here], cost_ns[here], waits.trace.ranks)
+        at_pair = chosen & (key == number)
+        costs = np.bincount(rank[at_pair], cost_ns[at_pair], waits.trace.ranks)
         by_rank[sites[number]] = costs.astype(np.float64)
     pairs = {sites[number]: float(cost[number]) for number in np.flatnonzero(cost > 0).tolist()}
     main = int(np.argmax(cost)) if pairs else None
@@ -148,25 +155,30 @@ def _find_removed_work(
     """
     trace, before = waits.trace, length
     groups: WorkGroups = trace.derive("work_groups")
-    for (matrix, habit), of in zip(parts, cells, strict=True):
+    same_work = number_same_work(waits.delays.sites)
+    for (matrix, habit), habit_cells in zip(parts, cells, strict=True):
         start = length
         ranks = () if habit.each or habit.cause == "gradient" else habit.ranks
-        others = ~np.isin(np.arange(trace.ranks), ranks)
-        chosen = of.choose(ranks, habit.instances)
-        others = others if others.any() else ~others
-        usual, comparable = groups.find_usual(length, chosen, others)
+        is_other_rank = ~np.isin(np.arange(trace.ranks), ranks)
+        chosen = habit_cells.choose(ranks, habit.instances)
+        is_other_rank = is_other_rank if is_other_rank.any() else ~is_other_rank
+        usual, comparable = groups.find_usual(length, chosen, is_other_rank)
         apart = np.where(comparable, np.maximum(start - usual, 0.0), 0.0)
         excess = matrix.compute_excess(ranks, habit.instances)
-        rest = np.where(
-            comparable, 0.0, of.spread_over_intervals(excess, ranks, waits.delays.intervals)
+        remaining_ns = np.where(
+            comparable,
+            0.0,
+            habit_cells.spread_over_intervals(excess, ranks, waits.delays.intervals, same_work),
         )
         shift = np.nan_to_num(habit.shift_ns)
         if habit.cause == "gradient":  # the repair gives each rank at most the median work
             shift = shift - np.median(shift, 0)
         shift = np.maximum(shift, 0.0)
-        late = np.minimum(apart + rest, start)
-        first = of.limit(np.where(start > groups.find_longest(length, others), late, 0.0), shift)
-        removed = first + of.limit(late - first, shift - of.sum(first))
+        late = np.minimum(apart + remaining_ns, start)
+        first = habit_cells.limit(
+            np.where(start > groups.find_longest(length, is_other_rank), late, 0.0), shift
+        )
+        removed = first + habit_cells.limit(late - first, shift - habit_cells.sum(first))
         length = start - removed
     return before - length
 
@@ -180,7 +192,11 @@ def _find_removal(waits: ChosenWaits, removed_ns: Float) -> Removal:
 
 
 def join_saved_time(
-    trace: Trace, parts: Sequence[FoundHabit], found: Sequence[WindowEvidence], *, waiting_ns: float
+    trace: Trace,
+    parts: Sequence[FoundHabit],
+    windows: Sequence[WindowEvidence],
+    *,
+    waiting_ns: float,
 ) -> tuple[float, float]:
     """Return how much earlier the run would end without a habit, and the work as a rank's mean.
 
@@ -190,13 +206,13 @@ def join_saved_time(
     waiting_ns: of the run; inf for the waits at one call site.
     """
     scale = _find_scale(parts)
-    saved = max(sum(of.saving.run_ns for of in found) * scale, 0.0)
-    work = min(sum(of.work_ns for of in found) * scale / trace.ranks, saved)
+    saved = max(sum(window.saving.run_ns for window in windows) * scale, 0.0)
+    work = min(sum(window.work_ns for window in windows) * scale / trace.ranks, saved)
     return min(saved, waiting_ns / trace.ranks + work), work
 
 
 def find_cost(
-    parts: Sequence[FoundHabit], found: Sequence[WindowEvidence], *, is_only: bool
+    parts: Sequence[FoundHabit], windows: Sequence[WindowEvidence], *, is_only: bool
 ) -> float:
     """Return the waiting in ns that would vanish without a habit.
 
@@ -212,10 +228,12 @@ def find_cost(
     matrix, habit = parts[0]
     if not is_only or not _has_reference(matrix, habit):
         return gain
-    vanished = sum(of.saving.waiting_ns for of in found) * _find_scale(parts)
+    vanished = sum(window.saving.waiting_ns for window in windows) * _find_scale(parts)
     if matrix.unit == "step":
         return max(gain, vanished)
-    return min(gain, vanished) if vanished > 0 and all(of.is_exact for of in found) else gain
+    return (
+        min(gain, vanished) if vanished > 0 and all(window.is_exact for window in windows) else gain
+    )
 
 
 def _has_reference(matrix: DelayMatrix, habit: Habit) -> bool:
@@ -248,21 +266,21 @@ def _find_reasons(waits: ChosenWaits, chosen: Bool, main: int) -> tuple[Pair, De
     table, sites = trace.intervals, waits.delays.sites
     if not len(table) or sites[main][1] == INSIDE:
         return None
-    here = intervals.key == main
-    late = chosen & here & (cost_ns > 0)
+    at_pair = intervals.key == main
+    late = chosen & at_pair & (cost_ns > 0)
     late_ranks = np.unique(intervals.rank[late])
-    others = here & ~np.isin(intervals.rank, late_ranks)
+    other_work = at_pair & ~np.isin(intervals.rank, late_ranks)
     # Few intervals of a rank are long by chance. Most of them have no records.
-    least = MIN_REPETITION_SHARE * late.sum() / max(len(late_ranks), 1)
-    often = np.bincount(intervals.rank[others], minlength=trace.ranks) >= least
-    reference = others & often[intervals.rank]
-    if not others.any() and len(late_ranks) == 1:
-        reference = here & ~chosen
-    elif not others.any():
+    min_repetitions = MIN_REPETITION_SHARE * late.sum() / max(len(late_ranks), 1)
+    often = np.bincount(intervals.rank[other_work], minlength=trace.ranks) >= min_repetitions
+    reference = other_work & often[intervals.rank]
+    if not other_work.any() and len(late_ranks) == 1:
+        reference = at_pair & ~chosen
+    elif not other_work.any():
         # All ranks are late, at different times.
         usual_cost = float((cost_ns[late] ** 2).sum() / max(cost_ns[late].sum(), 1.0))
         late &= cost_ns >= usual_cost / 2
-        reference = here & ~late
+        reference = at_pair & ~late
     count = len(table)  # the intervals inside calls and before lost ones have no counters
     if not late[:count].any():
         return None
@@ -271,11 +289,15 @@ def _find_reasons(waits: ChosenWaits, chosen: Bool, main: int) -> tuple[Pair, De
     return sites[main], explain_delay(*compared, trace.page_fault_ns, stretches)
 
 
-def find_reason(found: Sequence[WorkEvidence]) -> FoundReason | None:
+def find_reason(windows: Sequence[WorkEvidence]) -> FoundReason | None:
     """Return the reason of a delay in its costliest place; None without counters."""
-    pair_ns = add_up([evidence.pair_ns for evidence in found])
+    pair_ns = add_up([evidence.pair_ns for evidence in windows])
     main = max(pair_ns, key=lambda pair: pair_ns[pair], default=None)
-    parts = [of.reason[1] for of in found if of.reason is not None and of.reason[0] == main]
+    parts = [
+        window.reason[1]
+        for window in windows
+        if window.reason is not None and window.reason[0] == main
+    ]
     if not parts:
         return None
     reasons = join_reasons(parts)
@@ -285,30 +307,33 @@ def find_reason(found: Sequence[WorkEvidence]) -> FoundReason | None:
     return FoundReason(find_largest_reason(reasons), shares)
 
 
-def is_blocked(found: Sequence[WorkEvidence]) -> bool:
+def is_blocked(windows: Sequence[WorkEvidence]) -> bool:
     """Return whether work is long because its ranks are blocked."""
-    reason = find_reason(found)
+    reason = find_reason(windows)
     return reason is not None and reason.reason == BLOCKED
 
 
-def list_locations(trace: Trace, found: Sequence[WorkEvidence]) -> Iterator[WorkLocation]:
+def list_locations(trace: Trace, windows: Sequence[WorkEvidence]) -> Iterator[WorkLocation]:
     """Yield the pairs of call sites with most of the work of a habit, the costliest first.
 
     If none has most of it, pairs with the same call after the work count as one: ranks make several
     calls in turn before it.
     """
-    pair_ns = add_up([evidence.pair_ns for evidence in found])
-    rank_ns = add_up([evidence.rank_ns for evidence in found])
-    whole = max(sum(pair_ns.values()), 1.0)
+    pair_ns = add_up([evidence.pair_ns for evidence in windows])
+    rank_ns = add_up([evidence.rank_ns for evidence in windows])
+    total_ns = max(sum(pair_ns.values()), 1.0)
     groups = {pair: [pair] for pair in rank_ns}
-    if max(pair_ns.values(), default=0.0) < MIN_MAIN_SHARE * whole:
+    if max(pair_ns.values(), default=0.0) < MIN_MAIN_SHARE * total_ns:
         groups = _join_by_call_after(rank_ns)
-    cost_ns = {pair: sum(pair_ns[of] for of in group) for pair, group in groups.items()}
+    cost_ns = {
+        pair: sum(pair_ns[pair_of_group] for pair_of_group in group)
+        for pair, group in groups.items()
+    }
     for pair in sorted(groups, key=lambda pair: -cost_ns[pair])[:MAX_LOCATIONS]:
-        rank = int(np.sum([rank_ns[of] for of in groups[pair]], 0).argmax())
+        rank = int(np.sum([rank_ns[pair_of_group] for pair_of_group in groups[pair]], 0).argmax())
         place = find_place(trace, pair)
         code = find_sampled_code(trace, rank, [before for before, _ in groups[pair]], pair[1:])
-        share = cost_ns[pair] / whole
+        share = cost_ns[pair] / total_ns
         yield WorkLocation(place.before, place.after, place.inside, share, rank, code)
 
 
@@ -330,9 +355,9 @@ def _join_by_call_after(pairs: Iterable[Pair]) -> dict[Pair, list[Pair]]:
     return single | inside | several
 
 
-def group_ranks_by_place(found: Sequence[WorkEvidence]) -> dict[tuple[int, ...], float]:
+def group_ranks_by_place(windows: Sequence[WorkEvidence]) -> dict[tuple[int, ...], float]:
     """Return the ranks with most of their excess work at the same place, and this work in ns."""
-    rank_ns = add_up([evidence.rank_ns for evidence in found])
+    rank_ns = add_up([evidence.rank_ns for evidence in windows])
     if len(rank_ns) < 2:
         return {}
     place = number_same_work(list(rank_ns))

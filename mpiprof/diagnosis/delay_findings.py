@@ -20,10 +20,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mpiprof.account.work_intervals import INSIDE
-from mpiprof.causes.habits.habit import Habit, count_late_instances
-from mpiprof.causes.habits.joined_habits import join_habits
+from mpiprof.causes.habits.habit import Habit, count_late_instances, join_habits
 from mpiprof.causes.habits.search import find_habits
-from mpiprof.causes.habits.varying_delay import add_variation
+from mpiprof.causes.habits.steady_delay import add_variation
 from mpiprof.causes.place import Pair, describe_call, find_place
 from mpiprof.causes.repeated_stops import RepeatedStops
 from mpiprof.causes.search import apply_beside_search
@@ -39,14 +38,13 @@ from mpiprof.diagnosis.delay_evidence import (
     is_blocked,
     join_saved_time,
 )
-from mpiprof.diagnosis.delay_matrix import DelayMatrix
+from mpiprof.diagnosis.delay_matrix import DelayMatrix, FoundHabit, sum_gains
 from mpiprof.diagnosis.delay_summary import (
     DelaySummary,
     WindowSummary,
     join_summaries,
     summarise_waits,
 )
-from mpiprof.diagnosis.evidence import RestEvidence
 from mpiprof.diagnosis.explained_waits import (
     Callsite,
     ChosenWaits,
@@ -58,27 +56,25 @@ from mpiprof.diagnosis.explained_waits import (
     list_sites,
 )
 from mpiprof.diagnosis.fact_findings import MIN_REST_SHARE, join_findings
-from mpiprof.diagnosis.finding import Finding, make_finding
-from mpiprof.diagnosis.habit_details import FoundHabit, divide_habit, join_matrices, sum_gains
-from mpiprof.diagnosis.habit_finding import make_habit_finding
+from mpiprof.diagnosis.finding import Finding, RestEvidence, make_finding
+from mpiprof.diagnosis.habit_finding import divide_habit, join_matrices, make_habit_finding
 from mpiprof.diagnosis.repetition_matrix import (
     PairIntervals,
     RepetitionMatrix,
-    find_longest,
-    select_pair_intervals,
-)
-from mpiprof.diagnosis.run_steps import Steps, group_steps
-from mpiprof.diagnosis.same_work import (
     continue_habits,
     drop_divided_work,
+    find_longest,
     list_same_work,
+    select_pair_intervals,
     sum_pair_work,
 )
-from mpiprof.diagnosis.step_matrix import (
+from mpiprof.diagnosis.run_steps import (
     StepCells,
     StepColumns,
     StepMatrix,
+    Steps,
     choose_step_columns,
+    group_steps,
     sum_step_cells,
 )
 from mpiprof.metrics.analysis_memory import fits_in_memory
@@ -93,7 +89,7 @@ Apply = Callable[[Callable[[ChosenWaits], Result]], list[Result]]
 MIN_BESIDE_SHARE = 0.01  # of the waiting, from which another finding explains a part of it
 MAX_FEW = 100  # steps or repetitions, that may be too few to show a habit
 MIN_SECOND_SHARE = 0.1  # minimum cost of a habit, over that of the costliest one
-MIN_INSIDE_SHARE = 0.5  # of all cost, from which most of the waiting arises inside a collective
+MIN_INSIDE_SHARE = 0.5  # of all cost, from which most of the waiting arises inside calls
 MAX_PAIRS = 3  # of call sites that are examined
 MIN_PAIR_SHARE = 0.05  # of the cost of all delays, from which a pair is examined
 MAX_PAIR_INTERVALS = 1 << 24  # of a pair of call sites that is examined; these need 0.5 GB
@@ -170,13 +166,16 @@ def _find(
             instances=count,
             besides=any(one.cost_ns >= MIN_BESIDE_SHARE * sums.waiting_ns for one in findings),
             missing=_find_missing_records(trace, sums) if sums.is_hidden else None,
-            inside=_find_collective_inside(trace, sums),
+            inside=_find_call_inside(trace, sums),
             omitted=tuple(find_place(trace, pair) for pair in omitted),
             common_last=None if findings else _describe_common_last(searched),
             mainly_at=None if findings else find_main_callsite(rest_at),
             blocked=None if has_stops else find_blocked_place(trace, other_work),
         )
-        fields = {"evidence": evidence, "waits_at": rest_at, "saved_ns": rest / trace.ranks}
+        # Without the costliest finding, the run has only this time left.
+        left_ns = float(trace.run_ns) - max((finding.saved_ns for finding in findings), default=0.0)
+        saved_ns = max(min(rest / trace.ranks, left_ns), 0.0)
+        fields = {"evidence": evidence, "waits_at": rest_at, "saved_ns": saved_ns}
         findings.append(make_finding(trace, "noise", rest, certainty=0.0, **fields))
     return findings
 
@@ -208,8 +207,8 @@ def _collect_evidence(
     return divided, of_habits, other_work
 
 
-def _find_collective_inside(trace: Trace, sums: DelaySummary) -> dict[str, Any] | None:
-    """Return the collective inside which most of the waiting arises, or None."""
+def _find_call_inside(trace: Trace, sums: DelaySummary) -> dict[str, Any] | None:
+    """Return the call inside which most of the waiting arises, or None."""
     inside = [pair for pair in sums.pairs if pair[1] == INSIDE]
     inside_ns = sum(sums.pair_ns[pair] for pair in inside)
     if not inside_ns >= MIN_INSIDE_SHARE * sums.interval_ns > 0:

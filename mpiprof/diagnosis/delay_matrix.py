@@ -11,13 +11,15 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
-from mpiprof.account.delay_graph import Intervals
+from mpiprof.account.delay_graph import WorkIntervals
+from mpiprof.causes.habits.habit import Habit
 from mpiprof.causes.habits.work_matrix import MAX_ARRIVALS, MAX_INSTANCES, WorkMatrix
 from mpiprof.diagnosis.explained_waits import ChosenWaits
-from mpiprof.metrics.group_order import find_upper_medians
+from mpiprof.metrics.row_order import find_upper_medians
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Float, Int
 
@@ -137,58 +139,66 @@ class Cells:
         return chosen
 
     def spread_over_intervals(
-        self, values: Float, ranks: Sequence[int], intervals: Intervals
+        self, values: Float, ranks: Sequence[int], intervals: WorkIntervals, same_work: Int
     ) -> Float:
         """Return the part of a cell's value for each interval, at most its length.
 
         The parts are in proportion to the lengths beyond the usual length between the same calls on
-        other ranks than the given ones. What does not fit is in proportion to the lengths.
+        other ranks than the given ones, or else of the same work. What does not fit is in
+        proportion to the lengths. same_work: of each key, the first key with the same work.
         """
         length = (intervals.end_ns - intervals.begin_ns).astype(np.float64)
-        others = ~np.isin(self.rank, ranks)
-        usual = group_medians(intervals.key, length, others if others.any() else ~others)
+        is_other_rank = ~np.isin(self.rank, ranks)
+        is_reference = is_other_rank if is_other_rank.any() else ~is_other_rank
+        has_reference = np.zeros(len(same_work), np.bool_)
+        has_reference[intervals.key[is_reference]] = True
+        usual = np.where(
+            has_reference[intervals.key],
+            group_medians(intervals.key, length, is_reference),
+            group_medians(same_work[intervals.key], length, is_reference),
+        )
         part = np.minimum(self._spread(values, np.maximum(length - usual, 0.0)), length)
         missing = np.maximum(values - self.sum(part), 0.0)
         return part + np.minimum(self._spread(missing, length - part), length - part)
 
-    def limit(self, values: Float, most: Float) -> Float:
+    def limit(self, values: Float, limits: Float) -> Float:
         """Return values of intervals, reduced in proportion to at most a sum for each cell.
 
         Values outside the matrix are 0.
         """
-        return self._spread(np.minimum(self.sum(values), most), values)
+        return self._spread(np.minimum(self.sum(values), limits), values)
 
     def _spread(self, values: Float, weight: Float) -> Float:
         """Return the values of cells, divided among their intervals in proportion to a weight."""
-        whole = self.sum(weight)
-        share = values / np.where(whole > 0, whole, 1.0)
+        total = self.sum(weight)
+        share = values / np.where(total > 0, total, 1.0)
         inside, cell = self.inside
         part = np.zeros(len(weight))
         part[inside] = share.ravel()[cell] * weight[inside]
         return part
 
 
-def choose_columns(wait_ns: Array, most: int) -> tuple[Int, Float]:
-    """Return the columns of a matrix: indices of at most about `most` steps, and their scales.
+def choose_columns(wait_ns: Array, max_columns: int) -> tuple[Int, Float]:
+    """Return the columns of a matrix: indices of about `max_columns` steps at most, their scales.
 
     These are evenly spread runs of consecutive steps, so that periods remain visible, and the few
     steps with very much wait. scale: number of steps that each one stands for, in proportion to the
     wait. wait_ns: of each step.
     """
     count = len(wait_ns)
-    if count <= most:
+    if count <= max_columns:
         return np.arange(count), np.ones(count)
-    costly = np.argsort(-wait_ns, kind="stable")[: min(MAX_COSTLY, most)]
+    costly = np.argsort(-wait_ns, kind="stable")[: min(MAX_COSTLY, max_columns)]
     costly = costly[wait_ns[costly] > COSTLY_FACTOR * wait_ns.mean()]
-    length = min(max(most // RUNS, 1), RUN_LENGTH)
+    length = min(max(max_columns // RUNS, 1), RUN_LENGTH)
     runs = -(-count // length)
-    every = -(-runs // max(most // length, 1))
+    every = -(-runs // max(max_columns // length, 1))
     is_regular = np.arange(count) // length % every == 0
     is_regular[costly] = False
-    rest = np.delete(wait_ns, costly).sum()
-    known = wait_ns[is_regular].sum()
+    regular_wait_ns = np.delete(wait_ns, costly).sum()
+    chosen_wait_ns = wait_ns[is_regular].sum()
     scales = np.ones(count)
-    scales[is_regular] = rest / known if known > 0 else 1.0
+    scales[is_regular] = regular_wait_ns / chosen_wait_ns if chosen_wait_ns > 0 else 1.0
     is_regular[costly] = True
     return np.flatnonzero(is_regular), scales[is_regular]
 
@@ -202,3 +212,11 @@ def group_medians(group: Int, values: Float, counted: Bool) -> Float:
     """Return for each value the median of its group's counted values, 0 if there are none."""
     groups = int(group.max(initial=-1)) + 1
     return find_upper_medians(group[counted], values[counted], groups)[group]
+
+
+FoundHabit: TypeAlias = tuple[DelayMatrix, Habit]
+
+
+def sum_gains(parts: Sequence[FoundHabit]) -> float:
+    """Return the waiting in ns that the parts of a habit explain."""
+    return sum(habit.gain_ns for _, habit in parts)

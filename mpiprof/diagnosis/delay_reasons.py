@@ -85,14 +85,14 @@ def explain_delay(
     contention = _queue_per_processor_time(reference)
     fault_ns = MINOR_FAULT_NS if fault_ns is None else fault_ns
     late_parts, late_known = _divide(late, contention, fault_ns)
-    parts, known = _divide(reference, contention, fault_ns)
+    parts, is_known = _divide(reference, contention, fault_ns)
     lengths = (late["end_ns"] - late["begin_ns"]).to_numpy(np.float64)
     usual = float((reference["end_ns"] - reference["begin_ns"]).mean()) if len(reference) else 0.0
     excess = float(lengths.sum() - len(late) * usual)
     is_alone = not len(reference) and float(lengths.sum()) >= MIN_LENGTH_ALONE_NS * len(late)
-    if excess <= 0 or not late_known.any() or not (is_alone or known.sum() >= MIN_INTERVALS):
+    if excess <= 0 or not late_known.any() or not (is_alone or is_known.sum() >= MIN_INTERVALS):
         return _unknown_delay(max(excess, 0.0), contention)
-    late_parts, parts = late_parts[late_known], parts[known]
+    late_parts, parts = late_parts[late_known], parts[is_known]
     count, usual_parts = len(late_parts), parts.mean().fillna(0.0)
     shares = (late_parts.mean() - usual_parts) * count
     errors = _standard_errors(late_parts, parts)
@@ -112,16 +112,18 @@ def explain_delay(
 
 def join_reasons(parts: Sequence[DelayReasons]) -> DelayReasons:
     """Return the reasons of a delay from those of the windows of the run."""
-    excess = [of.excess_ns for of in parts]
+    excess = [part.excess_ns for part in parts]
     shares, errors = (
-        pd.DataFrame([getattr(of, name) for of in parts]) for name in ("shares_ns", "errors_ns")
+        pd.DataFrame([getattr(part, name) for part in parts]) for name in ("shares_ns", "errors_ns")
     )
     return DelayReasons(
         sum(excess),
         {str(name): float(ns) for name, ns in shares.sum().items()},
         {str(name): float(ns) for name, ns in ((errors**2).sum() ** 0.5).items()},
-        all(of.counts_instructions for of in parts),
-        float(np.average([of.contention for of in parts], weights=excess if any(excess) else None)),
+        all(part.counts_instructions for part in parts),
+        float(
+            np.average([part.contention for part in parts], weights=excess if any(excess) else None)
+        ),
     )
 
 
@@ -146,8 +148,8 @@ def _stretch_threads(intervals: pd.DataFrame, stretches: Mapping[int, float]) ->
 
 
 def _queue_per_processor_time(reference: pd.DataFrame) -> float:
-    known = reference[(reference["processor_ns"] >= 0) & (reference["queue_ns"] >= 0)]
-    return float(known["queue_ns"].sum() / max(known["processor_ns"].sum(), 1))
+    known_rows = reference[(reference["processor_ns"] >= 0) & (reference["queue_ns"] >= 0)]
+    return float(known_rows["queue_ns"].sum() / max(known_rows["processor_ns"].sum(), 1))
 
 
 def _divide(
@@ -161,8 +163,8 @@ def _divide(
     columns = {name: intervals[name].to_numpy(np.float64) for name in _COUNTERS}
     length = (intervals["end_ns"] - intervals["begin_ns"]).to_numpy(np.float64)
     gap = np.maximum(columns["gap_ns"], 0)
-    known: Bool = (columns["processor_ns"] >= 0) & (columns["queue_ns"] >= 0)
-    known &= (length > 0) & (gap <= MAX_GAP * length)
+    is_known: Bool = (columns["processor_ns"] >= 0) & (columns["queue_ns"] >= 0)
+    is_known &= (length > 0) & (gap <= MAX_GAP * length)
     # The counters include the gap; their values per time are assumed to be equal in it.
     scale = length / np.maximum(length + gap, 1)
     counted = {name: np.maximum(columns[name], 0) * scale for name in _EXTENSIVE}
@@ -180,9 +182,9 @@ def _divide(
     parts[PAGE_FAULTS] = parts[PAGE_FAULTS] + fault_waits
     first, last = columns["first_processor"], columns["last_processor"]
     parts["moves"] = ((first >= 0) & (last >= 0) & (first != last)).astype(np.float64)
-    if known.any() and (columns["instructions"][known] > 0).all():
+    if is_known.any() and (columns["instructions"][is_known] > 0).all():
         parts["instructions"] = counted["instructions"]
-    return pd.DataFrame(parts), known
+    return pd.DataFrame(parts), is_known
 
 
 def _divide_states(
@@ -208,12 +210,12 @@ def _divide_states(
     handled = counted["minor_faults"] + INPUT_FAULT_FACTOR * counted["major_faults"]
     faults = np.minimum(fault_ns * handled * stretch, running + common)
     blocked = blocked - (untracked - untracked_ready)
-    others = np.minimum(counted["other_threads_ns"], blocked)
+    other_threads = np.minimum(counted["other_threads_ns"], blocked)
     return {
         MORE_WORK: running + common - faults,
         PREEMPTED: queue - common,
-        BLOCKED: blocked - others,
-        OTHER_THREADS: others,
+        BLOCKED: blocked - other_threads,
+        OTHER_THREADS: other_threads,
         PAGE_FAULTS: faults,
         GARBAGE_COLLECTION: collected,
         UNTRACKED_CALLS: untracked,

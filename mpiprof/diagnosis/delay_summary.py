@@ -68,17 +68,17 @@ def summarise_waits(waits: ChosenWaits) -> WindowSummary:
     key, sites, ranks = delays.intervals.key, delays.sites, trace.ranks
     cost = np.bincount(key, waits.costs.interval_ns, len(sites)).tolist()
     counts = np.bincount(key, minlength=len(sites)).tolist()
-    of = delays.waits
-    length = of.end_ns - of.begin_ns
-    in_meeting = delays.communicator[of.group] >= 0
+    delay_waits = delays.waits
+    length = delay_waits.end_ns - delay_waits.begin_ns
+    in_meeting = delays.communicator[delay_waits.group] >= 0
     sums = DelaySummary(
         float(waits.costs.interval_ns.sum()),
         float(waits.costs.rest_ns.sum()),
         dict(zip(sites, cost, strict=True)),
         dict(zip(sites, counts, strict=True)),
         CallsiteWaits(waits).at_ns,
-        np.bincount(of.rank, np.where(in_meeting, length, 0), ranks).astype(np.float64),
-        np.bincount(of.rank, length, ranks).astype(np.float64),
+        np.bincount(delay_waits.rank, np.where(in_meeting, length, 0), ranks).astype(np.float64),
+        np.bincount(delay_waits.rank, length, ranks).astype(np.float64),
         len(delays.meetings_of_all),
         len(delays.message_time.rank) > 0,
     )
@@ -89,16 +89,16 @@ def join_summaries(
     trace: Trace, parts: Sequence[WindowSummary]
 ) -> tuple[DelaySummary, Steps | None]:
     """Return the sums of a run and its steps from those of its windows in order."""
-    sums = [of.sums for of in parts]
+    sums = [window.sums for window in parts]
     joined = DelaySummary(
-        sum(of.interval_ns for of in sums),
-        sum(of.rest_ns for of in sums),
+        sum(window.interval_ns for window in sums),
+        sum(window.rest_ns for window in sums),
         add_up([window.pair_ns for window in sums]),
         add_up([window.pair_counts for window in sums]),
         add_up([window.at_ns for window in sums]),
-        np.sum([of.meeting_ns for of in sums], 0),
-        np.sum([of.rank_ns for of in sums], 0),
-        sum(of.meetings for of in sums),
-        any(of.has_message_time for of in sums),
+        np.sum([window.meeting_ns for window in sums], 0),
+        np.sum([window.rank_ns for window in sums], 0),
+        sum(window.meetings for window in sums),
+        any(window.has_message_time for window in sums),
     )
-    return joined, join_steps(trace, [of.steps for of in parts])
+    return joined, join_steps(trace, [window.steps for window in parts])

@@ -10,24 +10,33 @@ from dataclasses import replace
 
 import numpy as np
 
-from mpiprof.causes.cause import FoundCause
-from mpiprof.causes.oversubscription import Oversubscription
-from mpiprof.causes.removal import Removal, add_removals, find_saving, find_shared_ns, join_removals
+from mpiprof.causes.cause import (
+    FoundCause,
+    Removal,
+    add_removals,
+    find_saving,
+    find_shared_ns,
+    join_removals,
+)
+from mpiprof.causes.oversubscription import Oversubscription, find_crowded_nodes
+from mpiprof.causes.processor_quota import ProcessorQuota
 from mpiprof.causes.serial_turns import SerialTurns
 from mpiprof.causes.single_event import SingleEvent
-from mpiprof.diagnosis.delay_reasons import PREEMPTED
-from mpiprof.diagnosis.evidence import Evidence, WorkLocation
+from mpiprof.diagnosis.delay_reasons import PREEMPTED, THROTTLED
 from mpiprof.diagnosis.explained_waits import (
     CallsiteWaits,
     choose_callsites,
     choose_waits,
     list_sites,
 )
-from mpiprof.diagnosis.finding import Finding, WaitSite, make_finding
+from mpiprof.diagnosis.finding import Evidence, Finding, WaitSite, WorkLocation, make_finding
+from mpiprof.facts.operations import call_class
 from mpiprof.metrics.analysis_memory import fits_in_memory
-from mpiprof.metrics.time_order import find_last_rows, order_by_time
+from mpiprof.metrics.row_order import find_last_rows, order_by_time
 from mpiprof.trace.trace import Trace
 
+IN_QUEUES = Oversubscription, ProcessorQuota  # causes whose time is beside that of work
+WAITING_CLASSES = "collective", "point_to_point", "completion"  # of calls that wait for other ranks
 MAX_SHARED = 0.5  # of the time of a finding, from which it repeats findings that save more
 MIN_JOINT_SAVING = 0.1  # of the saving of a finding alone, beside findings that save more
 MIN_WORK_SHARE = 0.1  # of the delay of a habit, that is in segments of work
@@ -45,24 +54,34 @@ def join_findings(
     """
     if trace.sampling_interval > 1:
         return list(habits)
-    facts = [_make_finding(trace, one, waiting_ns) for one in trace.derive("facts")]
+    facts = [_make_finding(trace, fact, waiting_ns) for fact in trace.derive("facts")]
     if callsite is not None:
-        facts = [_take_part(trace, one, callsite) for one in facts if one.share_at(callsite)]
-    crowds = [one.fact for one in facts if isinstance(one.fact, Oversubscription)]
-    founded = [one for one in habits if _has_work(one) and not _is_in_queues(one, crowds)]
+        facts = [_take_part(trace, fact, callsite) for fact in facts if fact.share_at(callsite)]
+    causes = [fact.fact for fact in facts if isinstance(fact.fact, IN_QUEUES)]
+    crowded_ranks = set(find_crowded_nodes(trace))
+    founded = [
+        habit
+        for habit in habits
+        if _has_work(habit)
+        and not _is_in_queues(habit, causes)
+        and not _may_be_queued(habit, crowded_ranks)
+    ]
     facts = [fact for fact in facts if not _is_habitual(fact, founded)]
-    founded = [one for one in founded if not _are_serial_turns(trace, one, facts)]
+    founded = [habit for habit in founded if not _are_serial_turns(trace, habit, facts)]
     if facts:
-        founded = [one for one in founded if _saves_time(trace, one, [*facts, *founded])]
-    kept: list[Finding] = []
+        founded = [habit for habit in founded if _saves_time(trace, habit, [*facts, *founded])]
+    distinct: list[Finding] = []
     order = sorted(
-        [*facts, *founded], key=lambda one: (not one.is_first, -one.saved_ns * one.weight)
+        [*facts, *founded],
+        key=lambda finding: (not finding.is_first, -finding.saved_ns * finding.weight),
     )
     for finding in order:
-        if finding.removal is None or not _repeats(trace, finding, kept):
-            kept.append(finding)
+        if finding.removal is None or not _repeats(trace, finding, distinct):
+            distinct.append(finding)
     return [
-        finding for one in kept if (finding := _limit_to_rest(one, kept, waiting_ns)).cost_ns > 0
+        finding
+        for candidate in distinct
+        if (finding := _limit_to_rest(candidate, distinct, waiting_ns)).cost_ns > 0
     ]
 
 
@@ -91,8 +110,8 @@ def _limit_to_rest(finding: Finding, findings: Sequence[Finding], waiting_ns: fl
     """Return a finding without excess work with the waiting that other findings leave."""
     if finding.removal is not None and finding.removal.total_ns > 0:
         return finding
-    others = (one for one in findings if one is not finding)
-    rest_ns = waiting_ns - sum(one.waiting_ns for one in others)
+    other_findings = (candidate for candidate in findings if candidate is not finding)
+    rest_ns = waiting_ns - sum(other_finding.waiting_ns for other_finding in other_findings)
     if rest_ns >= finding.cost_ns:
         return finding
     is_notable = rest_ns >= MIN_REST_SHARE * waiting_ns
@@ -101,9 +120,11 @@ def _limit_to_rest(finding: Finding, findings: Sequence[Finding], waiting_ns: fl
 
 
 def _take_part(trace: Trace, fact: Finding, callsite: int) -> Finding:
-    """Return a fact with its waiting at a call site only."""
+    """Return a fact with its waiting at a call site only, without its time in calls and queues."""
     cost_ns = fact.share_at(callsite) * float(trace.callsites["total_wait_ns"][callsite])
-    return replace(fact, cost_ns=round(cost_ns), share=cost_ns / max(trace.process_time_ns, 1))
+    share, evidence = cost_ns / max(trace.process_time_ns, 1), fact.evidence
+    evidence = replace(evidence, calls_ns=0.0, queue_ns=0.0)
+    return replace(fact, cost_ns=round(cost_ns), share=share, evidence=evidence)
 
 
 def _has_work(habit: Finding) -> bool:
@@ -121,18 +142,32 @@ def _has_work(habit: Finding) -> bool:
     return bool(habit.removal.total_ns >= MIN_WORK_SHARE * claimed_ns)
 
 
-def _is_in_queues(habit: Finding, crowds: Sequence[Oversubscription]) -> bool:
+def _is_in_queues(habit: Finding, causes: Sequence[Oversubscription | ProcessorQuota]) -> bool:
     """Return whether a habit may be the waiting for a processor of ranks that all wait for one.
 
     By chance, a rank waits longer than others. Then counters show no other reason for its work. A
-    rank that waits for a processor inside a call looks like a rank that is slow there.
+    rank that waits for a processor inside a call looks like a rank that is slow there. Ranks that a
+    quota stops wait, too.
     """
-    waiting = {rank for crowd in crowds for rank in crowd.waiting_ranks}
+    waiting = {rank for cause in causes for rank in cause.waiting_ranks}
     if not waiting.intersection(habit.ranks or waiting):  # without ranks, it concerns all of them
         return False
     reason = habit.habit.reason
     is_inside = any(location.inside for location in habit.evidence.work[:1])
-    return is_inside or reason is None or reason.reason in (None, PREEMPTED)
+    return is_inside or reason is None or reason.reason in (None, PREEMPTED, THROTTLED)
+
+
+def _may_be_queued(habit: Finding, crowded_ranks: set[int]) -> bool:
+    """Return whether ranks that share too few processors may wait for one inside their calls.
+
+    No counters show this. A call that waits for no rank, such as MPI_Put, is too short to wait for
+    a processor often.
+    """
+    location = habit.evidence.work[0] if habit.evidence.work else None
+    if location is None or not habit.evidence.is_inside:
+        return False
+    may_wait = call_class(location.before["operation"]) in WAITING_CLASSES
+    return may_wait and not crowded_ranks.isdisjoint(habit.ranks)
 
 
 def _saves_time(trace: Trace, habit: Finding, findings: Sequence[Finding]) -> bool:
@@ -145,21 +180,24 @@ def _saves_time(trace: Trace, habit: Finding, findings: Sequence[Finding]) -> bo
         return True
     if not fits_in_memory(trace) or len(trace.derive("delays_found").message_time.rank):
         return True  # the replay lacks waits for unrecorded messages
-    others = [one for one in findings if one is not habit]
+    other_findings = [finding for finding in findings if finding is not habit]
     alone = find_saving(trace, habit.removal)
-    rest, whole = (find_saving(trace, _remove_all(of)) for of in (others, [*others, habit]))
-    saved_ns = whole.run_ns - rest.run_ns
-    waiting_ns = max(alone.waiting_ns, whole.waiting_ns - rest.waiting_ns)
+    without_habit, with_habit = (
+        find_saving(trace, _remove_all(removed_findings))
+        for removed_findings in (other_findings, [*other_findings, habit])
+    )
+    saved_ns = with_habit.run_ns - without_habit.run_ns
+    waiting_ns = max(alone.waiting_ns, with_habit.waiting_ns - without_habit.waiting_ns)
     return saved_ns >= least_ns or waiting_ns >= MIN_CLAIMED_SAVING * habit.cost_ns
 
 
-def _repeats(trace: Trace, finding: Finding, kept: Sequence[Finding]) -> bool:
+def _repeats(trace: Trace, finding: Finding, larger_findings: Sequence[Finding]) -> bool:
     """Return whether findings that save more explain a finding."""
-    larger = [one for one in kept if one.removal is not None]
+    larger = [candidate for candidate in larger_findings if candidate.removal is not None]
     if not larger or finding.removal is None or not finding.removal.total_ns > 0:
         return False
     # Work takes longer by the time in queues, which is no cause of the work.
-    works = [one for one in larger if not isinstance(one.fact, Oversubscription)]
+    works = [candidate for candidate in larger if not isinstance(candidate.fact, IN_QUEUES)]
     shared_ns = find_shared_ns(finding.removal, _remove_all(works))
     if shared_ns >= MAX_SHARED * finding.removal.total_ns:
         return True
@@ -177,18 +215,18 @@ def _remove_all(findings: Sequence[Finding]) -> Removal:
     """
     queues, works = (
         [
-            one.removal
-            for one in findings
-            if one.removal is not None and isinstance(one.fact, Oversubscription) == is_queue
+            finding.removal
+            for finding in findings
+            if finding.removal is not None and isinstance(finding.fact, IN_QUEUES) == is_queue
         ]
         for is_queue in (True, False)
     )
-    return add_removals([join_removals(works), *queues])
+    return add_removals([join_removals(works), join_removals(queues)])
 
 
-def _make_finding(trace: Trace, found: FoundCause, waiting_ns: float) -> Finding:
-    cause, removal = found.cause, found.removal
-    saving = found.saving
+def _make_finding(trace: Trace, fact: FoundCause, waiting_ns: float) -> Finding:
+    cause, removal = fact.cause, fact.removal
+    saving = fact.saving
     cost_ns = min(saving.waiting_ns, waiting_ns) + saving.calls_ns + saving.queue_ns
     waits_at = _find_waits_at(trace, removal) if fits_in_memory(trace) else ()
     rank = cause.ranks[0] if cause.ranks else -1
@@ -224,7 +262,7 @@ def _find_waits_at(trace: Trace, removal: Removal) -> tuple[WaitSite, ...]:
     row = find_last_rows(columns, removal.rank, removal.time_ns)
     chosen = np.zeros(len(intervals.rank), np.bool_)
     chosen[order[row[row >= 0]]] = True
-    found = CallsiteWaits(waits)
-    callsites = choose_callsites(found.at_ns)
-    caused_ns = found.sum_caused(callsites, [chosen])[0]
-    return list_sites(callsites, caused_ns, found.at_ns)
+    callsite_waits = CallsiteWaits(waits)
+    callsites = choose_callsites(callsite_waits.at_ns)
+    caused_ns = callsite_waits.sum_caused(callsites, [chosen])[0]
+    return list_sites(callsites, caused_ns, callsite_waits.at_ns)

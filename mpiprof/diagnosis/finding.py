@@ -1,21 +1,14 @@
-"""One finding: a fault of a run as data, with its cost. Reports put it into words."""
+"""One finding: a fault of a run as data, with its cost and evidence. Reports put it into words."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mpiprof.causes.cause import Cause
-from mpiprof.causes.removal import Removal
-from mpiprof.diagnosis.evidence import (
-    NO_EVIDENCE,
-    CallsiteEvidence,
-    CallsiteName,
-    Evidence,
-    HabitEvidence,
-    RestEvidence,
-)
+from mpiprof.causes.cause import Cause, Removal
+from mpiprof.causes.habits.habit import DelayPattern
+from mpiprof.causes.place import Call, Place
 from mpiprof.trace.trace import Trace
 
 MAX_CERTAINTY = 0.999
@@ -42,7 +35,7 @@ CAUSES = {
     "periodic": "ranks are late again and again, at even distances",
     "moving": "lateness goes from rank to rank in a pattern",
     "gradient": "lateness grows along the ranks",
-    "inside": "lateness is made inside a collective",
+    "inside": "lateness is made inside a call",
     "node": "the ranks of a node are late",
     "noise": "no rank in particular is late",
     "algorithm": "another algorithm would be faster",
@@ -53,6 +46,7 @@ CAUSES = {
     "long_work": "the work of a rank took far longer than usual once",
     "long_call": "a call took far longer than usual once",
     "oversubscription": "ranks wait for processors",
+    "processor_quota": "a quota stops ranks",
     "serial_section": "one rank works while the others wait",
     "serial_turns": "ranks work one at a time while the others wait",
     "slow_link": "messages between some ranks or nodes take longer than others",
@@ -62,6 +56,135 @@ CAUSES = {
     "unequal_groups": "few ranks work while the others wait",
     "none": "nothing is to be gained",
 }
+CallsiteName = int | tuple[str, int]  # as WaitSite.callsite
+
+MIN_INSIDE_SHARE = 0.5  # of a delay's cost inside calls, from which it is no work
+
+
+@dataclass(frozen=True)
+class WorkLocation(Place):
+    """A place with work of a finding.
+
+    share: of the cost. rank: the one with most of it. code: that this rank executes there, None
+    without samples (sampled_code.py).
+    """
+
+    share: float = 1.0
+    rank: int = -1
+    code: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class FoundReason:
+    """Reason of a delay in its costliest place, None if it is unknown.
+
+    shares: of all reasons that are not 0.
+    """
+
+    reason: str | None
+    shares: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Evidence of any finding, and all that a fact has beside its cause.
+
+    work: places, the costliest first. saved_work_ns: work as a rank's mean that the run would lack.
+    calls_ns: part of the cost that is in calls, and is not known to be waiting. queue_ns: part of
+    it that is waiting for a processor.
+    """
+
+    work: tuple[WorkLocation, ...] = ()
+    saved_work_ns: float = 0.0
+    calls_ns: float = 0.0
+    queue_ns: float = 0.0
+
+    @property
+    def is_inside(self) -> bool:
+        """Return whether the time is inside calls, and so no work."""
+        return sum(place.share for place in self.work if place.inside) >= MIN_INSIDE_SHARE
+
+
+NO_EVIDENCE = Evidence()
+
+
+@dataclass(frozen=True)
+class HabitEvidence(Evidence, DelayPattern):
+    """Evidence of a habit; times in ns.
+
+    - late_instances: with half of the usual delay, of `instances` steps or repetitions (`unit`).
+    - spans: first and last number of each stretch with the habit, () if it holds throughout.
+    - onset_ns: since the start of the run, None if it holds from the first column on.
+    - stay: least and most columns for which a moving delay stays at a rank.
+    - late_by_rank: usual delay of each rank. by_turns: whether hardly two of them are late at once.
+    - spared: ranks that are not late, if most are.
+    - until: number from which the delay has its last level. course: shape of a gradual change.
+    - steps_of: call sites at which the steps end. recorded: first and last number with records.
+    - host: of the node. mainly_at: call site with most of the waiting.
+    - alone_ns: usual work of the only rank that works there, None if others do, too.
+    """
+
+    late_instances: int = 0
+    instances: int = 0
+    spans: tuple[tuple[int, int], ...] = ()
+    onset_ns: int | None = None
+    stay: tuple[int, int] | None = None
+    late_by_rank: tuple[tuple[int, float], ...] = ()
+    by_turns: bool = False
+    course: str | None = None
+    until: int | None = None
+    unit: str = "step"
+    sampled: bool = False
+    spared: tuple[int, ...] = ()
+    all_ranks: bool = False
+    steps_of: tuple[int, ...] = ()
+    recorded: tuple[int, int] = (0, 0)
+    host: str | None = None
+    reason: FoundReason | None = None
+    mainly_at: CallsiteName | None = None
+    alone_ns: float | None = None
+
+
+@dataclass(frozen=True)
+class RestEvidence(Evidence):
+    """Evidence of the waiting that has no sure cause.
+
+    - instances: number of steps. besides: whether there are other findings.
+    - missing: records that would show more causes, "messages" or "instances".
+    - inside: call of the collective inside which most of it arises. omitted: places with too many
+      intervals. blocked: place at which ranks are blocked.
+    - common_last: unit and number of the columns in which one rank often works longest. mainly_at:
+      call site with most of the waiting.
+    """
+
+    instances: int = 0
+    besides: bool = False
+    missing: str | None = None
+    inside: Call | None = None
+    omitted: tuple[Place, ...] = ()
+    common_last: Mapping[str, Any] | None = None
+    mainly_at: CallsiteName | None = None
+    blocked: WorkLocation | None = None
+
+
+@dataclass(frozen=True)
+class CallsiteEvidence(Evidence):
+    """Evidence of a finding about a call site of collectives that delays do not show.
+
+    size: of the communicator. bytes, worst_imbalance_ns, worst_factor: None if unknown.
+    clock_error_ns: of a finding about clocks. error_ns, how, ran: of one about an algorithm, the
+    error of the gain, how it is known, and the algorithm that ran.
+    """
+
+    instances: int = 0
+    size: int = 1
+    bytes: float | None = None
+    worst_imbalance_ns: float | None = None
+    worst_factor: float | None = None
+    clock_error_ns: int | None = None
+    error_ns: float | None = None
+    how: str | None = None
+    ran: str | None = None
 
 
 @dataclass(frozen=True)
@@ -88,7 +211,7 @@ class Finding:
     - period: number of instances between occurrences.
     - first_instance, last_instance: of the first call site, or None if instances do not matter.
     - certainty: 0 to 1, that the finding is not by chance. 0 if no rank is blamed with certainty.
-    - evidence: its figures (evidence.py).
+    - evidence: the figures that its sentences state.
     - fact: the event or the structure that the finding states, or None.
     - removal: the time that the run would lack without the fault; None if no replay shows that.
     """
@@ -112,12 +235,12 @@ class Finding:
 
     @property
     def is_delay(self) -> bool:
-        """Whether the finding comes from delays (delay_findings.py)."""
+        """Return whether the finding comes from delays (delay_findings.py)."""
         return not isinstance(self.evidence, CallsiteEvidence)
 
     @property
     def is_first(self) -> bool:
-        """Whether the finding is stated before all others."""
+        """Return whether the finding is stated before all others."""
         return self.fact is not None and self.fact.is_first
 
     @property
@@ -129,6 +252,16 @@ class Finding:
     def waiting_ns(self) -> float:
         """The part of the cost in which ranks wait for each other."""
         return max(self.cost_ns - self.evidence.calls_ns - self.evidence.queue_ns, 0.0)
+
+    @property
+    def waiting_share(self) -> float:
+        """The share of this part in the run time of all ranks."""
+        return self.share * self.waiting_ns / max(self.cost_ns, 1)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Return whether most of the cost is waiting for other ranks."""
+        return self.waiting_ns >= self.cost_ns / 2
 
     @property
     def habit(self) -> HabitEvidence:
@@ -192,7 +325,7 @@ def names_late_ranks(finding: Finding) -> bool:
 
 
 def find_causes_at(
-    findings: Sequence[Finding], callsite: CallsiteName, least: float = MIN_CAUSE_SHARE
+    findings: Sequence[Finding], callsite: CallsiteName, min_share: float = MIN_CAUSE_SHARE
 ) -> list[Finding]:
     """Return the findings that blame ranks for the waiting at a call site, the costliest first.
 
@@ -202,6 +335,6 @@ def find_causes_at(
         finding
         for finding in findings
         if is_blamed(finding)
-        and (finding.share_at(callsite) >= least or finding.main_callsite == callsite)
+        and (finding.share_at(callsite) >= min_share or finding.main_callsite == callsite)
     ]
     return sorted(causes, key=lambda finding: -finding.share_at(callsite))

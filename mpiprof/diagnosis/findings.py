@@ -1,11 +1,13 @@
-"""Findings of each call site and of the whole run as data, in the order of the time they save.
+"""Findings of each call site and of the whole run in the order of the time they save; the verdict.
 
-Only this module draws conclusions. Reports, pages, comparisons and JSON put these findings into
-words and add none.
+The verdict states the time lost, its cause, the possible gain, and time without calls. Only this
+module draws conclusions. Reports, pages, comparisons and JSON put these findings into words and add
+none.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,17 +15,26 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.account.work_segments import records_each_call
-from mpiprof.causes.removal import Saving
+from mpiprof.account.segments import records_each_call
+from mpiprof.causes.cause import FoundCause, Saving
+from mpiprof.causes.place import describe_call
+from mpiprof.causes.single_event import SingleEvent
 from mpiprof.diagnosis.delay_findings import find_delay_findings
-from mpiprof.diagnosis.evidence import CallsiteEvidence
-from mpiprof.diagnosis.finding import MIN_CERTAINTY, NEGLIGIBLE_SHARE, Finding, make_finding
+from mpiprof.diagnosis.finding import (
+    MIN_CERTAINTY,
+    NEGLIGIBLE_SHARE,
+    CallsiteEvidence,
+    Finding,
+    make_finding,
+)
+from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.trace.trace import Trace
 
 NOTABLE_SHARE = 0.01  # minimum share of all wait, or of the run time, for a finding
 UNCERTAIN_WEIGHT = 0.1  # of the time saved by an uncertain finding, in the order of findings
 NEGLIGIBLE_WEIGHT = 1e-3  # the same of a negligible finding, which follows all others
 COST_WEIGHT = 0.1  # of the waiting per rank, if less time is saved
+MIN_STRETCH_SHARE = 0.2  # of the run time, from which a stretch without calls is reported
 
 
 @dataclass(frozen=True)
@@ -46,9 +57,13 @@ def find_findings(trace: Trace, gains: Sequence[Gain] = ()) -> list[Finding]:
     findings = [finding for callsite in trace.hot for finding in _other_findings(trace, callsite)]
     if trace.record != "summary":
         findings = [*find_delay_findings(trace), *findings]
-    least = NOTABLE_SHARE * sum(finding.cost_ns for finding in findings)
+    min_cost_ns = NOTABLE_SHARE * sum(finding.cost_ns for finding in findings)
     findings += [_gain_finding(trace, gain) for gain in gains if gain.saved_ns > gain.error_ns]
-    costly = [one for one in findings if one.cost_ns > least or one.cause == "algorithm"]
+    costly = [
+        finding
+        for finding in findings
+        if finding.cost_ns > min_cost_ns or finding.cause == "algorithm"
+    ]
     return sort_findings(costly, trace.run_ns)
 
 
@@ -57,8 +72,8 @@ def find_conclusions(trace: Trace, callsite: int) -> list[Finding]:
     row: Any = trace.callsites.loc[callsite]
     if not row["total_wait_ns"] > 0:
         return []
-    others = _other_findings(trace, callsite)
-    return sort_findings([*find_delay_findings(trace, callsite), *others], trace.run_ns)
+    other_findings = _other_findings(trace, callsite)
+    return sort_findings([*find_delay_findings(trace, callsite), *other_findings], trace.run_ns)
 
 
 def _other_findings(trace: Trace, callsite: int) -> list[Finding]:
@@ -136,11 +151,25 @@ def _describe_callsite(row: Any) -> CallsiteEvidence:
 
 
 def _barrier_findings(trace: Trace, callsite: int, facts: CallsiteEvidence) -> Iterator[Finding]:
-    """Yield the cost of a barrier, if the run would end earlier without it."""
+    """Yield the cost of a barrier, if the run would end earlier without it.
+
+    A rank that was stopped in the barrier would have been stopped in another call.
+    """
     saving: Saving = trace.derive("saving_without", callsite)
-    if saving.run_ns >= NOTABLE_SHARE * float(trace.run_ns):
-        finding = _make_finding(trace, "barrier", saving.waiting_ns, callsite, facts)
-        yield replace(finding, saved_ns=saving.run_ns)
+    keys = {key for key, number in trace.aggregate[1].items() if number == callsite}
+    calls = [describe_call(trace, site) for key in keys for site in key.sites]
+    events: list[FoundCause] = [
+        fact
+        for fact in trace.derive("facts")
+        if isinstance(fact.cause, SingleEvent)
+        and fact.cause.places[0].inside
+        and fact.cause.places[0].before in calls
+    ]
+    saved_ns = saving.run_ns - sum(event.saving.run_ns for event in events)
+    if saved_ns >= NOTABLE_SHARE * float(trace.run_ns):
+        waiting_ns = saving.waiting_ns - sum(event.saving.waiting_ns for event in events)
+        finding = _make_finding(trace, "barrier", max(waiting_ns, 0.0), callsite, facts)
+        yield replace(finding, saved_ns=saved_ns)
 
 
 def _gain_finding(trace: Trace, gain: Gain) -> Finding:
@@ -150,3 +179,92 @@ def _gain_finding(trace: Trace, gain: Gain) -> Finding:
     )
     finding = _make_finding(trace, "algorithm", gain.saved_ns, gain.callsite, evidence)
     return replace(finding, algorithm=gain.algorithm)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Losses of a run and their main cause.
+
+    - worst: the first finding that matters. cause: its cause, or "none" if nothing can be gained.
+    - beside: if that finding is certain, an uncertain finding that costs more.
+    - others: all further findings on waiting that are not negligible.
+    - waiting, collective: shares of all ranks' run time; waiting is NaN if it is unknown.
+    - waiting_for_messages: a part of waiting; the rest of it is a part of collective.
+    - gain: the largest gain from another algorithm, or None.
+    """
+
+    cause: str
+    worst: Finding | None
+    beside: Finding | None
+    waiting: float
+    waiting_for_messages: float
+    collective: float
+    gain: Finding | None
+    others: tuple[Finding, ...] = ()
+
+    @property
+    def collective_without_waiting(self) -> float:
+        """Share of all ranks' run time in collectives but not waiting."""
+        return max(self.collective - (self.waiting - self.waiting_for_messages), 0.0)
+
+
+def make_verdict(trace: Trace, findings: Sequence[Finding]) -> Verdict:
+    """Return the verdict from the findings of a trace, which are in their order."""
+    times = trace.run_times
+    process_ns = max(times.whole_ns, 1.0)
+    waiting, inside = times.total_wait.value / process_ns, times.collective.value / process_ns
+    for_messages = 0.0 if math.isnan(times.message_wait_ns) else times.message_wait_ns / process_ns
+    gain = next((finding for finding in findings if finding.cause == "algorithm"), None)
+    worst = next(
+        (finding for finding in findings if finding.share >= NEGLIGIBLE_SHARE or finding is gain),
+        None,
+    )
+    beside = None
+    if worst is not None and worst.certainty >= MIN_CERTAINTY:
+        costlier = (finding for finding in findings if finding.cost_ns > worst.cost_ns)
+        beside = next((finding for finding in costlier if finding.certainty < MIN_CERTAINTY), None)
+    cause = worst.cause if worst else "none"
+    further_findings = tuple(
+        finding
+        for finding in findings
+        if finding is not worst and finding is not beside and finding.is_delay
+    )
+    costly = sum(finding.share for finding in further_findings) >= NEGLIGIBLE_SHARE
+    further_findings = further_findings if worst is not None and costly else ()
+    return Verdict(cause, worst, beside, waiting, for_messages, inside, gain, further_findings)
+
+
+@dataclass(frozen=True)
+class CallFreeStretch:
+    """Begin and end in ns after the start of the run, and the share of the run time."""
+
+    begin_ns: int
+    end_ns: int
+    share: float
+
+
+def find_call_free_stretch(trace: Trace) -> CallFreeStretch | None:
+    """Return the longest stretch without any MPI call on any rank, None if short or unknown.
+
+    Source: the recorded intervals between calls that contain no call of `Trace.local_sums`. Runs
+    that do not fit in memory have no result.
+    """
+    if trace.record == "summary" or trace.sampling_interval > 1 or not fits_in_memory(trace):
+        return None
+    table = trace.intervals[trace.intervals["untracked_ns"] <= 0]
+    begin, end = (table[name].to_numpy(np.int64) for name in ("begin_ns", "end_ns"))
+    if not len(table) or table["thread"].nunique() > 1:
+        return None
+    time = np.concatenate([begin, end])
+    change = np.repeat([1, -1], len(begin))
+    order = np.lexsort((change, time))  # at the same time, ends come first
+    outside = np.cumsum(change[order])
+    first = np.flatnonzero(outside == trace.ranks)
+    if not len(first):
+        return None
+    # The number changes at the next event, so a stretch ends there.
+    time = time[order]
+    longest = first[np.argmax(time[first + 1] - time[first])]
+    began, ended = (int(time[at]) - trace.run_start_ns for at in (longest, longest + 1))
+    share = (ended - began) / max(float(trace.run_ns), 1.0)
+    return CallFreeStretch(began, ended, share) if share >= MIN_STRETCH_SHARE else None

@@ -99,25 +99,25 @@ class LatenessSamples:
         Number of instances, sum of squares, then counts and sums of lateness per phase and rank.
         Lateness is after the mean arrival of the instance.
         """
-        whole = np.zeros((self.stretches, 2))
+        sums_of_stretches = np.zeros((self.stretches, 2))
         sums = np.zeros((2, self.stretches * self.phases, len(self.ranks)))
         for part, columns, stretch, phase in self.iterate_parts():
             a = centre_columns(part.arrival_ns.astype(np.float64))
-            whole[:, 0] += np.bincount(stretch, minlength=self.stretches)
-            whole[:, 1] += np.bincount(stretch, (a * a).sum(0), self.stretches)
+            sums_of_stretches[:, 0] += np.bincount(stretch, minlength=self.stretches)
+            sums_of_stretches[:, 1] += np.bincount(stretch, (a * a).sum(0), self.stretches)
             group = stretch * self.phases + phase
             sums[0][:, columns] += np.bincount(group, minlength=sums.shape[1])[:, None]
             sums[1][:, columns] += sum_groups(a, group, sums.shape[1])
-        return np.hstack([whole, *sums.reshape(2, self.stretches, -1)])
+        return np.hstack([sums_of_stretches, *sums.reshape(2, self.stretches, -1)])
 
     def systematic_shares(self) -> list[Estimate]:
         """Return the shares of the variance by rank, by node and at random."""
         if self.instances < 2:
             return [UNKNOWN_ESTIMATE] * 3
         count, mean = self._mean_lateness(self.effect_sums.sum(0)[2:])
-        whole = count.sum(0)
-        present = np.flatnonzero(whole > 0)
-        late = (count * mean).sum(0)[present] / whole[present]
+        rank_counts = count.sum(0)
+        present = np.flatnonzero(rank_counts > 0)
+        late = (count * mean).sum(0)[present] / rank_counts[present]
         nodes = nodes_differ(late, self.node[present], self.least)
         return jackknife_estimate(
             self.effect_sums, lambda sums: self._variance_shares(sums, nodes), (0.0, 1.0)
@@ -160,8 +160,8 @@ class LatenessSamples:
         for phase, weight in enumerate(count):
             present = np.flatnonzero(weight > 0)
             for node in np.unique(self.node[present]):
-                of = present[self.node[present] == node]
-                effects[phase, of] = np.median(mean[phase, of])
+                members = present[self.node[present] == node]
+                effects[phase, members] = np.median(mean[phase, members])
             if len(present):
                 effects[phase, present] -= np.average(
                     effects[phase, present], weights=weight[present]
@@ -202,16 +202,16 @@ class LatenessSamples:
                 exit_known * messages,
             )
             for i, values in enumerate(counted):
-                whole = np.broadcast_to(values, arrival.shape).astype(np.float64)
-                sums[i][:, columns] += sum_groups(whole, stretch, self.stretches)
+                cells = np.broadcast_to(values, arrival.shape).astype(np.float64)
+                sums[i][:, columns] += sum_groups(cells, stretch, self.stretches)
             for i, values in enumerate((np.ones_like(late), late)):
                 phase_sums[i][:, columns] += sum_groups(values, phase, self.phases)
         # Instances in which a rank is late by half of its mean lateness in the phase.
         usual = _mean_of_sums(phase_sums).reshape(self.phases, ranks)
         often = np.zeros(ranks)
         for late, (_, columns, _, phase) in zip(lateness, self.iterate_parts(), strict=True):
-            least = np.maximum(usual[phase[None, :], columns[:, None]] / 2, self.least)
-            often[columns] += (late > least).sum(1)
+            min_late_ns = np.maximum(usual[phase[None, :], columns[:, None]] / 2, self.least)
+            often[columns] += (late > min_late_ns).sum(1)
         count, late, last, known_count, exit_lateness, messages = sums.sum(1)
         mean = late / np.maximum(count, 1)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -268,8 +268,8 @@ def _origin_shares(sums: Float) -> Float:
     if total <= 0:
         return np.full(4, np.nan)
     spreading = np.maximum([inherited, total - inherited - messages, messages], 0.0)
-    whole = spreading.sum()
-    return np.asarray([*(spreading / whole), max(whole - total, 0.0) / whole])
+    total_spread = spreading.sum()
+    return np.asarray([*(spreading / total_spread), max(total_spread - total, 0.0) / total_spread])
 
 
 def _mean_of_sums(sums: Float) -> Float:

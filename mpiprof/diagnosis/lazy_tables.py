@@ -8,14 +8,11 @@ from typing import Any
 
 from mpiprof.account.delay_costs import find_delays
 from mpiprof.account.division import make_rank_times
-from mpiprof.account.ledger import read_ledgers
-from mpiprof.account.ledger_stretches import make_ledger_stretches
-from mpiprof.account.ledger_sums import make_ledger_sums
+from mpiprof.account.ledger import make_ledger_stretches, make_ledger_sums, read_ledgers
 from mpiprof.account.replay import make_replay
+from mpiprof.account.segments import make_calls_without_waits, make_work
 from mpiprof.account.transfers import find_transfers
-from mpiprof.account.work_segments import make_work
 from mpiprof.causes.search import CauseSearch, find_causes
-from mpiprof.causes.segments import make_calls_without_waits
 from mpiprof.diagnosis.arrival_statistics import compute_arrival_statistics
 from mpiprof.diagnosis.blamed_work import make_blamed_work
 from mpiprof.diagnosis.explained_waits import make_rank_waits
@@ -26,6 +23,7 @@ from mpiprof.diagnosis.sampling import find_hot_callsites, take_samples
 from mpiprof.diagnosis.window_delays import (
     find_saving_without,
     find_window_delays,
+    find_window_transfers,
     join_window_waits,
     make_run_delay_table,
     map_windows,
@@ -34,20 +32,19 @@ from mpiprof.diagnosis.window_delays import (
 from mpiprof.diagnosis.work_groups import make_work_groups
 from mpiprof.metrics import message_tables, summary_tables, tables
 from mpiprof.metrics.aggregate import aggregate, find_disagreements
-from mpiprof.metrics.callsites import make_callsites
+from mpiprof.metrics.callsites import make_callsites, make_message_callsites
 from mpiprof.metrics.collective_waits import find_collective_waits
 from mpiprof.metrics.coverage import find_coverage
 from mpiprof.metrics.dependences import find_dependences
 from mpiprof.metrics.efficiencies import make_efficiencies
 from mpiprof.metrics.instance_series import make_series
 from mpiprof.metrics.message_callsite_sums import make_located_waits
-from mpiprof.metrics.message_callsites import make_message_callsites, make_message_matrix
 from mpiprof.metrics.message_waits import find_postings, make_message_waits, make_one_sided_waits
+from mpiprof.metrics.rank_pairs import compute_wait_matrix, make_message_matrix
 from mpiprof.metrics.rank_totals import make_rank_totals, point_to_point_time, unrecorded_time
 from mpiprof.metrics.recorded_calls import make_recorded_calls
 from mpiprof.metrics.run_times import make_run_times
 from mpiprof.metrics.run_windows import divide_run
-from mpiprof.metrics.wait_matrix import compute_wait_matrix
 from mpiprof.trace.trace import Trace
 
 
@@ -125,6 +122,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "transfers": find_transfers,
     "waiting_for": compute_wait_matrix,
     "window_delays": find_window_delays,
+    "window_transfers": find_window_transfers,
     "window_waits": join_window_waits,
     "work": make_work,
     "work_groups": make_work_groups,

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.causes.habits.period import (
+from mpiprof.causes.habits.series import (
     Period,
+    find_best_cut,
     find_class_means,
     find_period,
     find_running_mean,
     find_running_median,
+    segment_columns,
 )
-from mpiprof.causes.habits.segmentation import find_best_cut, segment_columns
 from mpiprof.causes.habits.significance import persistence_ratio
 from mpiprof.diagnosis.sampling import take_sample
 from mpiprof.metrics.callsite_sums import most_frequent
@@ -72,10 +73,12 @@ def find_phases(trace: Trace, callsite: int) -> pd.DataFrame:
 
 
 def _make_row(
-    part: pd.DataFrame, phase: int, period: Period | None, least: int, skipped: float
+    part: pd.DataFrame, phase: int, period: Period | None, min_imbalance_ns: int, skipped: float
 ) -> dict[str, object]:
     number = part["number"].to_numpy(np.int64)
-    late = part["last_rank"][(part["worst_imbalance_ns"] > least) & (part["last_rank"] >= 0)]
+    late = part["last_rank"][
+        (part["worst_imbalance_ns"] > min_imbalance_ns) & (part["last_rank"] >= 0)
+    ]
     counts: dict[Any, int] = late.value_counts().to_dict()
     latest, times_latest = most_frequent(counts)
     complete = int(part["worst_imbalance_ns"].notna().sum())
@@ -181,11 +184,13 @@ def _merge_phases(columns: Float, edges: list[int], lasting: Float) -> list[int]
 
     apart = [at(edge) for edge in range(len(bounds) - 2)]
     while apart:
-        least = int(np.argmin(apart))
-        if apart[least] >= 1:
+        nearest = int(np.argmin(apart))
+        if apart[nearest] >= 1:
             break
-        del bounds[least + 1], apart[least]
-        for edge in range(max(least - 1, 0), min(least + 1, len(apart))):  # others are unchanged
+        del bounds[nearest + 1], apart[nearest]
+        for edge in range(
+            max(nearest - 1, 0), min(nearest + 1, len(apart))
+        ):  # others are unchanged
             apart[edge] = at(edge)
     return bounds[1:-1]
 

@@ -60,7 +60,10 @@ class RunSite:
 
         Assumes that the ranks of a communicator begin together.
         """
-        return [np.maximum(self.own_ns + of - of.mean(), 0.0) for of in self.arrivals_ns]
+        return [
+            np.maximum(self.own_ns + arrivals_ns - arrivals_ns.mean(), 0.0)
+            for arrivals_ns in self.arrivals_ns
+        ]
 
 
 @dataclass(frozen=True)
@@ -79,41 +82,41 @@ class Comparison:
 UNTESTED = Comparison(math.nan, math.nan, math.nan)
 
 
-def compare_runs(first: RunSite, other: RunSite, metric: str) -> Comparison:
+def compare_runs(first: RunSite, other_run: RunSite, metric: str) -> Comparison:
     """Return whether a metric differs by more than two runs of one program usually do."""
-    runs = first, other
+    runs = first, other_run
     means = [float(run.stretches[metric].mean()) for run in runs]
     noise = [mean_variance(run.stretches[metric]) for run in runs]
     # One variation either concerns all ranks together or each rank by itself, so only the larger
     # effect counts.
-    whole = RUN_VARIATION**2 * (means[0] ** 2 + means[1] ** 2)
-    parts = [*noise, (max(_rank_variance(runs, metric), whole), math.inf)]
+    common_variance = RUN_VARIATION**2 * (means[0] ** 2 + means[1] ** 2)
+    parts = [*noise, (max(_rank_variance(runs, metric), common_variance), math.inf)]
     return _student_comparison(means[1] - means[0], parts)
 
 
-def compare_run_means(first: Float, other: Float) -> Comparison:
+def compare_run_means(first: Float, other_runs: Float) -> Comparison:
     """Compare means of runs by Welch's test, or by Student's test if one side has a single run."""
-    if min(len(first), len(other)) == 1:
+    if min(len(first), len(other_runs)) == 1:
         # A single run shows no variation, so that of the other side is used.
-        several = max(first, other, key=len)
+        several = max(first, other_runs, key=len)
         parts = [(float(several.var(ddof=1)) * (1 + 1 / len(several)), len(several) - 1.0)]
     else:
-        parts = [(float(x.var(ddof=1)) / len(x), len(x) - 1.0) for x in (first, other)]
-    return _student_comparison(float(other.mean() - first.mean()), parts)
+        parts = [(float(x.var(ddof=1)) / len(x), len(x) - 1.0) for x in (first, other_runs)]
+    return _student_comparison(float(other_runs.mean() - first.mean()), parts)
 
 
 def compare_run_times(
-    first: Float, other: Float, noise: Sequence[tuple[float, float]] = ()
+    first: Float, other_runs: Float, noise: Sequence[tuple[float, float]] = ()
 ) -> Comparison:
     """Compare run times of two groups of runs; between single runs RUN_VARIATION is assumed.
 
     noise: variances of the difference of two single runs from within them, with their degrees of
     freedom.
     """
-    if max(len(first), len(other)) > 1:
-        return compare_run_means(first, other)
-    variance = RUN_VARIATION**2 * float(first[0] ** 2 + other[0] ** 2)
-    return _student_comparison(float(other[0] - first[0]), [(variance, math.inf), *noise])
+    if max(len(first), len(other_runs)) > 1:
+        return compare_run_means(first, other_runs)
+    variance = RUN_VARIATION**2 * float(first[0] ** 2 + other_runs[0] ** 2)
+    return _student_comparison(float(other_runs[0] - first[0]), [(variance, math.inf), *noise])
 
 
 def mean_interval(values: Float) -> float:
@@ -179,7 +182,9 @@ def change_variance(before: Float, after: Float) -> tuple[float, float]:
     time in proportion to their lengths.
     """
     ratio = after.sum() / max(before.sum(), 1.0)
-    variance, freedom = min(mean_variance(after - of) for of in (before, ratio * before))
+    variance, freedom = min(
+        mean_variance(after - expected) for expected in (before, ratio * before)
+    )
     return len(before) ** 2 * variance, freedom
 
 
@@ -204,11 +209,13 @@ def _rank_variance(runs: Sequence[RunSite], metric: str) -> float:
     variation = find_rank_variation([run.own_times() for run in runs], runs[0].ranks)
     variance = 0.0
     for run in runs:
-        own = run.own_times()
-        deviation = variation * max((float(of.max()) for of in own), default=run.own_ns)
-        latest = _extreme_share(own, deviation)
+        work_ns = run.own_times()
+        deviation = variation * max(
+            (float(rank_work_ns.max()) for rank_work_ns in work_ns), default=run.own_ns
+        )
+        latest = _extreme_share(work_ns, deviation)
         if metric == "worst_imbalance_ns":
-            first = _extreme_share([-of for of in own], deviation)
+            first = _extreme_share([-rank_work_ns for rank_work_ns in work_ns], deviation)
             variance += deviation**2 * (latest + first)
         else:
             share = deviation**2 * (latest + 1 / run.ranks)
@@ -221,7 +228,7 @@ def find_rank_variation(runs: Sequence[Sequence[Float]], ranks: int) -> float:
 
     runs: own times of the ranks of each run, for each communicator. ranks: of a communicator.
     """
-    spreads = [spread for own in runs if not math.isnan(spread := rank_spread(own))]
+    spreads = [spread for work_ns in runs if not math.isnan(spread := rank_spread(work_ns))]
     if not spreads:
         return RUN_VARIATION
     # The spread of few ranks is uncertain.
@@ -236,7 +243,7 @@ def _extreme_share(values: Sequence[Float], deviation: float) -> float:
     The largest of several equal values varies less than a single value. The formula is within 7 %
     of the exact variances for 1 to 64 values.
     """
-    near = [int((of >= of.max() - deviation).sum()) for of in values]
+    near = [int((rank_values >= rank_values.max() - deviation).sum()) for rank_values in values]
     return 1 / (1 + 0.8 * math.log(float(np.mean(near)))) if near else 1.0
 
 
@@ -251,16 +258,18 @@ def mean_arrivals(totals: pd.DataFrame, scale: float) -> list[Float]:
     ]
 
 
-def rank_spread(own: Sequence[Float]) -> float:
+def rank_spread(work_ns: Sequence[Float]) -> float:
     """Return the robust standard deviation of the ranks' own times, relative to their median.
 
-    own: for each communicator. NaN if none has MIN_RANKS.
+    work_ns: for each communicator. NaN if none has MIN_RANKS.
     """
     deviations = [
         # The correction is for small samples (Croux and Rousseeuw 1992).
-        np.abs(of / np.median(of) - 1) * len(of) / (len(of) - 0.8)
-        for of in own
-        if len(of) >= MIN_RANKS and np.median(of) > 0
+        np.abs(rank_work_ns / np.median(rank_work_ns) - 1)
+        * len(rank_work_ns)
+        / (len(rank_work_ns) - 0.8)
+        for rank_work_ns in work_ns
+        if len(rank_work_ns) >= MIN_RANKS and np.median(rank_work_ns) > 0
     ]
     return MAD_SCALE * float(np.median(np.concatenate(deviations))) if deviations else math.nan
 
@@ -273,15 +282,22 @@ def own_times(
     own_ns: own time of a rank in the run. It is divided among the call sites in proportion to the
     gaps before their instances. calls: calls of a rank at each call site.
     """
-    numbers = np.repeat(list(series), [len(of) for of in series.values()])
-    first = np.concatenate([of["first_arrival_ns"].to_numpy(np.float64) for of in series.values()])
-    elapsed = np.concatenate([of["mean_elapsed_ns"].to_numpy(np.float64) for of in series.values()])
+    numbers = np.repeat(list(series), [len(instances) for instances in series.values()])
+    first = np.concatenate(
+        [instances["first_arrival_ns"].to_numpy(np.float64) for instances in series.values()]
+    )
+    elapsed = np.concatenate(
+        [instances["mean_elapsed_ns"].to_numpy(np.float64) for instances in series.values()]
+    )
     order = np.argsort(first, kind="stable")
     first, ended = first[order], (first + np.nan_to_num(elapsed))[order]
     gaps = np.concatenate([[0.0], np.maximum(first[1:] - ended[:-1], 0.0)])[: len(first)]
-    whole = float(gaps.sum()) or 1.0
+    total_gap_ns = float(gaps.sum()) or 1.0
     return {
-        number: own_ns * float(gaps[numbers[order] == number].sum()) / whole / max(calls[number], 1)
+        number: own_ns
+        * float(gaps[numbers[order] == number].sum())
+        / total_gap_ns
+        / max(calls[number], 1)
         for number in series
     }
 

@@ -21,7 +21,7 @@ from mpiprof.metrics.instance_metrics import InstanceMetrics
 from mpiprof.metrics.instance_rows import Rows, Signature
 from mpiprof.metrics.instance_series import MAX_INSTANCES, SeriesMaker, take_columns
 from mpiprof.trace.batch import Batch, Before
-from mpiprof.trace.dataset import Block, Reader
+from mpiprof.trace.dataset import Reader, StoredBlock
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Int
 
@@ -72,7 +72,7 @@ def take_sample(trace: Trace, callsite: int) -> Sample:
 
 def take_samples(trace: Trace, callsites: Sequence[int]) -> dict[int, Sample]:
     """Return the samples of some call sites, from one pass."""
-    collector = _Collector(trace, callsites)
+    collector = _SampleCollector(trace, callsites)
     counts = _counts_by_block(trace, callsites)
     if trace.dataset is None or counts is None or not collector.is_thinned:
         for batch in trace.batches(before=True):
@@ -81,7 +81,7 @@ def take_samples(trace: Trace, callsites: Sequence[int]) -> dict[int, Sample]:
     trace.repeat_problems()
     reader = Reader(trace.dataset, before=True)
     for number, block in enumerate(trace.dataset.blocks):
-        matched = {callsite: int(of[number]) for callsite, of in counts.items()}
+        matched = {callsite: int(by_block[number]) for callsite, by_block in counts.items()}
         collector.add_block(block, matched, reader)
     return collector.make_samples()
 
@@ -92,11 +92,13 @@ def _counts_by_block(trace: Trace, callsites: Sequence[int]) -> dict[int, Int] |
     if placed is None:
         return None
     counts = {callsite: placed.counts_of(callsite) for callsite in callsites}
-    known_counts = {callsite: of for callsite, of in counts.items() if of is not None}
+    known_counts = {
+        callsite: by_block for callsite, by_block in counts.items() if by_block is not None
+    }
     return known_counts if len(known_counts) == len(counts) else None
 
 
-class _Collector:
+class _SampleCollector:
     """Collects the samples of some call sites from batches in matching order."""
 
     def __init__(self, trace: Trace, callsites: Sequence[int]) -> None:
@@ -136,7 +138,7 @@ class _Collector:
                 maker.series.add_numbered(number, take_columns(rows, row))
                 maker.add(batch, signature, instances[rows.complete[row]])
 
-    def add_block(self, block: Block, counts: Mapping[int, int], reader: Reader) -> None:
+    def add_block(self, block: StoredBlock, counts: Mapping[int, int], reader: Reader) -> None:
         """Add a block with the given number of instances of each call site."""
         if any(
             self.makers[callsite].series.includes_any(count) for callsite, count in counts.items()

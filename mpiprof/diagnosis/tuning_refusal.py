@@ -5,7 +5,7 @@ The ranks of a replay import this module, so it imports no pandas.
 
 from __future__ import annotations
 
-from mpiprof.model.catalogue import load_catalogue
+from mpiprof.collectives.catalogue import load_catalogue
 from mpiprof.trace.trace import Trace
 
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from mpiprof.account.delay_costs import Delays
 from mpiprof.account.work_intervals import NOWHERE
-from mpiprof.causes.removal import Removal, add_removals, join_removals, replay_without
+from mpiprof.causes.cause import Removal, add_removals, join_removals, replay_without
 from mpiprof.diagnosis.run_steps import Steps
 from mpiprof.diagnosis.work_groups import WorkGroups, count_up
 from mpiprof.errors import UsageError
@@ -32,7 +32,7 @@ from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.message_waits import RECORDED_NS
 from mpiprof.metrics.recorded_calls import read_recorded_calls
-from mpiprof.metrics.time_order import find_last_rows
+from mpiprof.metrics.row_order import find_last_rows
 from mpiprof.trace.sites import describe_sites, format_site, matches_pattern
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
@@ -95,12 +95,14 @@ def predict_run(trace: Trace, changes: Sequence[Change]) -> Prediction:
     """Return the run time with some changes; raises UsageError for unknown ranks, nodes, sites."""
     if trace.record == "summary":
         raise UsageError("--what-if: a summary has no calls to replay: record events")
-    of_findings = [_find_removal(trace, of) for of in changes if of.target == "finding"]
-    others = [change for change in changes if change.target != "finding"]
-    remove = partial(remove_time, changes=others, of_findings=join_removals(of_findings))
+    of_findings = [_find_removal(trace, change) for change in changes if change.target == "finding"]
+    other_changes = [change for change in changes if change.target != "finding"]
+    remove = partial(remove_time, changes=other_changes, of_findings=join_removals(of_findings))
     removed = [remove(trace)] if fits_in_memory(trace) else trace.derive("in_windows")(remove)
-    run_ns, saved = float(trace.run_ns), sum(of.saved_ns for of in removed)
-    work, calls = (np.sum(of, 0) for of in ([r.work for r in removed], [r.calls for r in removed]))
+    run_ns, saved = float(trace.run_ns), sum(window.saved_ns for window in removed)
+    work, calls = (
+        np.sum(columns, 0) for columns in ([r.work for r in removed], [r.calls for r in removed])
+    )
     return Prediction(tuple(changes), run_ns, run_ns - saved, work, calls)
 
 
@@ -127,7 +129,9 @@ def remove_time(trace: Trace, changes: Sequence[Change], of_findings: Removal) -
     limited = Removal(delays.intervals.rank, ends, work.removed).take(work.removed != 0)
     of_work.append(join_removals([limited, of_findings]))
     saving = replay_without(trace, add_removals([*of_work, transfers]))
-    work_ns, calls_ns = (of.sum_by_rank(trace.ranks) for of in (add_removals(of_work), transfers))
+    work_ns, calls_ns = (
+        removal.sum_by_rank(trace.ranks) for removal in (add_removals(of_work), transfers)
+    )
     return RemovedTime(saving.run_ns, work_ns, calls_ns)
 
 
@@ -149,8 +153,8 @@ class _Work:
     def limit(self, chosen: Bool) -> None:
         """Limit the intervals of some ranks to the median of the other ranks'."""
         groups: WorkGroups = self.trace.derive("work_groups")
-        mine = chosen[self.intervals.rank]
-        self.length, _ = groups.limit(self.length, mine, ~chosen)
+        is_chosen_rank = chosen[self.intervals.rank]
+        self.length, _ = groups.limit(self.length, is_chosen_rank, ~chosen)
 
     def balance(self, sites: Int) -> Removal:
         """Let all ranks work equally long before their n-th call at some sites in each step.
@@ -164,8 +168,8 @@ class _Work:
         group = np.unique(step * (nth.max(initial=0) + 1) + nth, return_inverse=True)[1]
         mean = (np.bincount(group, length) / np.maximum(np.bincount(group), 1))[group]
         self.length[interval[length > mean]] = mean[length > mean]
-        more = length < mean
-        return Removal(rank[more], time[more], (length - mean)[more])
+        is_longer = length < mean
+        return Removal(rank[is_longer], time[is_longer], (length - mean)[is_longer])
 
     def _find_work_before(self, sites: Int) -> tuple[Int, Int, Int]:
         """Return the interval before each call at some sites (-1 if it is short), rank and time."""
@@ -204,12 +208,14 @@ def _find_ranks(trace: Trace, change: Change) -> Bool:
         chosen[int(change.name)] = True
         return chosen
     processes = trace.tables.processes.items()
-    named = [rank for rank, of in processes if change.name in (of["node"], of["host"])]
-    if not named:
-        hosts = dict.fromkeys(str(of["host"] or of["node"]) for _, of in processes)
+    ranks_of_node = [
+        rank for rank, process in processes if change.name in (process["node"], process["host"])
+    ]
+    if not ranks_of_node:
+        hosts = dict.fromkeys(str(process["host"] or process["node"]) for _, process in processes)
         suggestion = suggest_names(change.name, hosts)
         raise UsageError(f'--what-if "{change}": no such node; {suggestion}')
-    chosen[named] = True
+    chosen[ranks_of_node] = True
     if chosen.all():
         raise UsageError(f'--what-if "{change}": all ranks are on this node: name ranks')
     return chosen
@@ -218,7 +224,9 @@ def _find_ranks(trace: Trace, change: Change) -> Bool:
 def _find_removal(trace: Trace, change: Change) -> Removal:
     """Return the removal of a finding; raises UsageError if there is none."""
     findings = trace.findings()
-    numbers = [str(number) for number, of in enumerate(findings, 1) if of.removal is not None]
+    numbers = [
+        str(number) for number, finding in enumerate(findings, 1) if finding.removal is not None
+    ]
     if change.name not in numbers:
         fact = f'--what-if "{change}": no such finding with a time that can be removed'
         raise UsageError(f"{fact}: such findings are {', '.join(numbers) or 'missing'}")
@@ -229,14 +237,16 @@ def _find_removal(trace: Trace, change: Change) -> Removal:
 def _find_sites(trace: Trace, change: Change) -> Int:
     """Return the sites that a change names; raises UsageError if there is none."""
     # Calls of several operations may have one call site.
-    calls = dict.fromkeys((of.site, of.operation) for of in trace.tables.shapes if of.site >= 0)
+    calls = dict.fromkeys(
+        (shape.site, shape.operation) for shape in trace.tables.shapes if shape.site >= 0
+    )
     described = describe_sites(trace.tables.sites, [[site for site, _ in calls]])[0]
-    named = {
+    named_sites = {
         site
         for (site, operation), location in zip(calls, described, strict=True)
         if matches_pattern(operation, [location], change.name)
     }
-    if not named:
+    if not named_sites:
         suggestion = suggest_names(change.name, dict.fromkeys(map(format_site, described)))
         raise UsageError(f'--what-if "{change}": no such call site; {suggestion}')
-    return np.array(sorted(named), np.int64)
+    return np.array(sorted(named_sites), np.int64)

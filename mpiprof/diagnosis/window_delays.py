@@ -14,16 +14,17 @@ from typing import Any, TypeAlias, TypeVar
 import pandas as pd
 
 from mpiprof.account.delay_costs import DELAY_SUMS, make_delay_table
-from mpiprof.causes.barrier import list_barriers, replay_without_callsite
-from mpiprof.causes.removal import Saving, join_savings
+from mpiprof.account.transfers import sum_transfers
+from mpiprof.causes.cause import Saving, join_savings, list_barriers, replay_without_callsite
 from mpiprof.causes.search import apply_beside_search
 from mpiprof.diagnosis.delay_summary import WindowSummary, summarise_waits
 from mpiprof.diagnosis.explained_waits import choose_window_waits
+from mpiprof.interface.processes import map_in_processes
 from mpiprof.interface.progress import show_progress
 from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.metrics.instance_rows import CallsiteKey
-from mpiprof.metrics.library_algorithms import name_shapes
 from mpiprof.metrics.message_callsite_sums import find_located_waits, sum_located_waits
+from mpiprof.metrics.shape_names import name_shapes
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
 
@@ -47,10 +48,17 @@ def map_windows(
         path, machine = str(trace.path.resolve()), trace.given_machine
         apply = functools.partial(_apply_on_worker, path, machine, derived, function, sums)
         return list(trace.workers.map(apply, items))
+    processes = 1 if trace.is_growing else trace.parallel
     results = []
+
+    def apply_noting(item: Item) -> tuple[Result, list[str], list[bool]]:
+        result = function(_open_window(trace, derived, sums, item))
+        return result, list(trace.problems), [log.damaged for log in trace.logs.opened]
+
     with show_progress("analysing the run", len(items)) as advance:
-        for item in items:
-            results.append(function(_open_window(trace, derived, sums, item)))
+        for result, problems, damaged in map_in_processes(apply_noting, items, processes):
+            trace.note_problems(problems, damaged)
+            results.append(result)
             advance(1)
     return results
 
@@ -86,11 +94,13 @@ def _open_window(trace: Trace, derived: Derived, sums: Sums | None, item: Item) 
 class WindowDelays:
     """Delays of a window. table: as Trace.delays. waits: as sum_located_waits.
 
+    transfers: as sum_transfers.
     without_barriers: what the window would save without the barriers of a call site of the run.
     """
 
     table: pd.DataFrame
     waits: pd.DataFrame
+    transfers: pd.DataFrame
     summary: WindowSummary
     without_barriers: dict[int, Saving]
 
@@ -112,7 +122,7 @@ def _analyse_window(
     waits = sum_located_waits(find_located_waits(window))
     summary = summarise_waits(choose_window_waits(window, numbers))
     without = {barrier: replay_without_callsite(window, numbers, barrier) for barrier in barriers}
-    return WindowDelays(window.delays, waits, summary, without)
+    return WindowDelays(window.delays, waits, sum_transfers(window), summary, without)
 
 
 def find_saving_without(trace: Trace, callsite: int) -> Saving:
@@ -137,3 +147,9 @@ def join_window_waits(trace: Trace) -> pd.DataFrame:
     """Return the sums of the waits for messages in each window, one table after the other."""
     windows: list[WindowDelays] = trace.derive("window_delays")
     return pd.concat([of.waits for of in windows], ignore_index=True)
+
+
+def find_window_transfers(trace: Trace) -> list[pd.DataFrame]:
+    """Return the transfers of messages in each window, as sum_transfers."""
+    windows: list[WindowDelays] = trace.derive("window_delays")
+    return [window.transfers for window in windows]

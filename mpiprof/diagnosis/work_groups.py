@@ -11,13 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpiprof.account.delay_costs import Delays
-from mpiprof.account.delay_graph import Intervals
+from mpiprof.account.delay_graph import WorkIntervals
+from mpiprof.account.segments import Work, read_work, records_each_call
 from mpiprof.account.work_intervals import INSIDE, NOWHERE, UNRECORDED, Pairs
-from mpiprof.account.work_segments import Work, read_work, records_each_call
 from mpiprof.diagnosis.run_steps import Steps
-from mpiprof.metrics.group_order import count_members, select_values
 from mpiprof.metrics.recorded_calls import read_recorded_calls
-from mpiprof.metrics.time_order import count_first_rows, find_places
+from mpiprof.metrics.row_order import count_first_rows, count_members, find_places, select_values
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
 
@@ -31,36 +30,36 @@ class WorkGroups:
     two calls, also of work without an interval; None if the records lack calls.
     """
 
-    intervals: Intervals
+    intervals: WorkIntervals
     group: Int
     key: Int
     is_inside: Bool
     makes: Bool
     segments: tuple[Int, Int] | None
 
-    def limit(self, length: Float, chosen: Bool, others: Bool) -> tuple[Float, Bool]:
+    def limit(self, length: Float, chosen: Bool, references: Bool) -> tuple[Float, Bool]:
         """Limit the lengths of chosen intervals to the usual length, as find_usual."""
-        usual, comparable = self.find_usual(length, chosen, others)
+        usual, comparable = self.find_usual(length, chosen, references)
         return np.where(comparable, np.minimum(length, usual), length), comparable
 
-    def find_usual(self, length: Float, chosen: Bool, others: Bool) -> tuple[Float, Bool]:
+    def find_usual(self, length: Float, chosen: Bool, references: Bool) -> tuple[Float, Bool]:
         """Return the median length of the other ranks' intervals in the group of each interval.
 
         Also returns which chosen intervals have any ranks to be compared with: ranks that make both
         calls. Work that is not recorded is short and counts as 0.
         """
-        counts = np.asarray((self.makes & others).sum(1))[self.key]
+        counts = np.asarray((self.makes & references).sum(1))[self.key]
         if self.segments is not None:
             group, rank = self.segments
-            passing = np.bincount(group[others[rank]], minlength=len(counts))
+            passing = np.bincount(group[references[rank]], minlength=len(counts))
             counts = np.where(self.is_inside, counts, passing)
-        theirs = others[self.intervals.rank]
+        theirs = references[self.intervals.rank]
         median = _medians_with_zeros(self.group[theirs], length[theirs], counts)
         return median[self.group], chosen & (counts > 0)[self.group]
 
-    def find_longest(self, length: Float, others: Bool) -> Float:
+    def find_longest(self, length: Float, references: Bool) -> Float:
         """Return the longest of the other ranks' intervals in the group of each interval, or 0."""
-        theirs = others[self.intervals.rank]
+        theirs = references[self.intervals.rank]
         longest = np.zeros(len(self.key))
         np.maximum.at(longest, self.group[theirs], length[theirs])
         return longest[self.group]
@@ -109,7 +108,9 @@ def _read_segments(trace: Trace, sites: Pairs) -> tuple[Work, Int]:
     return segments, key[chosen]
 
 
-def _take_positions(intervals: Intervals, work: Work, work_nth: Int, nth: Int, ranks: int) -> Int:
+def _take_positions(
+    intervals: WorkIntervals, work: Work, work_nth: Int, nth: Int, ranks: int
+) -> Int:
     """Return the position of each interval among all work at its place, else as nth."""
     if not len(work.rank):
         return nth
@@ -120,13 +121,13 @@ def _take_positions(intervals: Intervals, work: Work, work_nth: Int, nth: Int, r
     return np.where(is_same, work_nth[row], nth)
 
 
-def _find_callers(trace: Trace, intervals: Intervals, sites: Pairs) -> Bool:
+def _find_callers(trace: Trace, intervals: WorkIntervals, sites: Pairs) -> Bool:
     """Return which ranks make both calls of each pair of call sites."""
     sums = trace.message_sums
     call_rank, _, _, call_site = read_recorded_calls(trace)
     pairs = np.array(sites, np.int64).reshape(-1, 2)
     site = np.concatenate([call_site, sums["site_id"].to_numpy(np.int64)])
-    count = max(int(of.max(initial=NOWHERE)) for of in (site, pairs)) + 1 - UNRECORDED
+    count = max(int(column.max(initial=NOWHERE)) for column in (site, pairs)) + 1 - UNRECORDED
     makes = np.zeros((count, trace.ranks), np.bool_)
     makes[site, np.concatenate([call_rank, sums["rank"].to_numpy(np.int64)])] = True
     works = np.zeros((len(pairs), trace.ranks), np.bool_)

@@ -49,8 +49,8 @@ def write(path: Path, trace: Trace, facts: Mapping[str, Any]) -> int:
     of_messages = {key: tree.find_callsite(_make_row(trace, *key)) for key in sorted(keys)}
     values = np.zeros((trace.ranks, len(tree.labels), 1 + len(SUMS)), np.int64)
     for row in trace.rank_totals.to_dict("records"):
-        of = values[int(row["rank"]), leaves[int(row["callsite"])]]
-        of += [row["elapsed_ns"], *(row[name] for name in SUMS)]
+        cell = values[int(row["rank"]), leaves[int(row["callsite"])]]
+        cell += [row["elapsed_ns"], *(row[name] for name in SUMS)]
     for name, by, table in sums_of_messages:
         column = 0 if name == "time" else 1 + [*SUMS.values()].index(name)
         for row in table.to_dict("records"):
@@ -87,9 +87,14 @@ def _describe_tree(tree: _Tree, values: Int, facts: Mapping[str, Any]) -> dict[s
     """Return the object to write; values: int64, ranks x nodes x columns, in ns and counts."""
     times = [True, *(name.endswith("_ns") for name in SUMS)]
     data = [
-        [node, node, rank, *(v / NS_PER_SECOND if t else v for v, t in zip(of, times, strict=True))]
+        [
+            node,
+            node,
+            rank,
+            *(v / NS_PER_SECOND if t else v for v, t in zip(parent_node, times, strict=True)),
+        ]
         for rank, nodes in enumerate(values.tolist())
-        for node, of in enumerate(nodes)
+        for node, parent_node in enumerate(nodes)
     ]
     nodes = [
         {"label": label, "column": PATH} | ({} if parent is None else {"parent": parent})

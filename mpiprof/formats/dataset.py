@@ -20,7 +20,7 @@ import pandas as pd
 from mpiprof.formats.export_columns import CALL_COLUMNS, LOG_TABLES
 from mpiprof.trace import Trace, dataset
 from mpiprof.trace.batch import Batch
-from mpiprof.trace.dataset import BEFORE_COLUMNS, Block
+from mpiprof.trace.dataset import BEFORE_COLUMNS, StoredBlock
 from mpiprof.trace.sites import describe_sites, label_site
 from mpiprof.trace.types import Array
 
@@ -86,7 +86,7 @@ class _PartitionWriter:
         self.folder, self.trace = folder, trace
         self.schema = self._make_schema()
         self.open: OrderedDict[int, _Partition] = OrderedDict()
-        self.blocks: list[Block] = []
+        self.blocks: list[StoredBlock] = []
         self.calls = self.count = 0
 
     def __enter__(self) -> _PartitionWriter:
@@ -122,7 +122,7 @@ class _PartitionWriter:
         holds = tuple(name for name in dataset.OPTIONAL_COLUMNS if name in columns)
         last = int(batch.arrival_ns.max())
         place = (len(self.blocks), index, partition.name, partition.groups, len(batch))
-        self.blocks.append(Block(*place, last, holds, batch.complete))
+        self.blocks.append(StoredBlock(*place, last, holds, batch.complete))
         partition.groups += 1
         partition.calls += batch.shape.size
         self.calls += int((batch.shape >= 0).sum())
@@ -177,7 +177,7 @@ def _batch_columns(batch: Batch) -> dict[str, Array]:
     if batch.choice is not None:
         columns["choice"] = spread(batch.choice)
     assert batch.before is not None
-    return columns | {name: getattr(batch.before, of) for name, of in BEFORE_COLUMNS.items()}
+    return columns | {name: getattr(batch.before, field) for name, field in BEFORE_COLUMNS.items()}
 
 
 # ---- definitions
@@ -261,5 +261,7 @@ def _write_log_table(path: Path, table: pd.DataFrame, meanings: Mapping[str, str
         array = arrow.array(values) if values.dtype.kind != "O" else arrow.array(values).cast(text)
         arrays.append(array)
         fields.append(arrow.field(name, array.type, metadata={"description": meanings[name]}))
-    made = arrow.Table.from_arrays(arrays, schema=arrow.schema(fields))
-    parquet.write_table(made, path, ROW_GROUP_CALLS, compression="zstd", write_page_checksum=True)
+    arrow_table = arrow.Table.from_arrays(arrays, schema=arrow.schema(fields))
+    parquet.write_table(
+        arrow_table, path, ROW_GROUP_CALLS, compression="zstd", write_page_checksum=True
+    )

@@ -21,7 +21,7 @@ from mpiprof.trace import pack, pack_codec
 from mpiprof.trace.checksum import add_checksum
 from mpiprof.trace.files import Content, File, PlainFile
 from mpiprof.trace.layout import MAX_HEAD_BYTES, Layout, parse_layout
-from mpiprof.trace.pack import Entry, import_zstd
+from mpiprof.trace.pack import PackedEntry, import_zstd
 from mpiprof.trace.types import Array
 
 COMPRESSION_LEVEL = 3  # higher levels gain 1 % and take ten times as long
@@ -77,7 +77,7 @@ class PackWriter:
 
     def __init__(self, file: BinaryIO, threads: int) -> None:
         self.file, self.threads = file, max(threads, 1)
-        self.entries: list[Entry] = []
+        self.entries: list[PackedEntry] = []
         self.at = 0
         self._write_bytes(add_checksum(json.dumps(pack.FORMAT_LINE).encode()) + b"\n")
 
@@ -100,12 +100,12 @@ class PackWriter:
                 record = None
             together = min(max(MAX_CHUNKS_PER_BLOCK // self.threads, 1), MAX_THREADS)
             size, begin = content.size, self.at
-            chunks, whole = size // chunk, max(size // chunk, 1) * chunk
+            chunks, full_bytes = size // chunk, max(size // chunk, 1) * chunk
             heads = b"".join(_read_bytes(content, c * chunk, header) for c in range(1, chunks))
             lengths = [
                 self._write_frame(_read_bytes(content, 0, min(chunk, size))),
                 self._write_frame(heads),
-                self._write_frame(_read_bytes(content, whole, max(size - whole, 0))),
+                self._write_frame(_read_bytes(content, full_bytes, max(size - full_bytes, 0))),
             ]
             step(min(size, chunk))
             for first in range(1, chunks, together):
@@ -114,7 +114,7 @@ class PackWriter:
                 bodies = np.frombuffer(block, "u1").reshape(-1, chunk)[:, header:]
                 lengths.append(self._write_frame(*_block_parts(bodies, record)))
                 step((last - first) * chunk)
-        self.entries.append(Entry(file.name, size, chunk, header, together, begin, lengths))
+        self.entries.append(PackedEntry(file.name, size, chunk, header, together, begin, lengths))
 
     def close(self) -> None:
         """Write the index, which completes the file."""

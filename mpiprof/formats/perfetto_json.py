@@ -266,5 +266,5 @@ def iterate_intervals(
     counters = [intervals[name].tolist() for name in COUNTERS]
     for *facts, values in zip(*columns, zip(*counters, strict=True), strict=True):
         rank, thread, begin, end = facts
-        known = zip(COUNTERS, values, strict=True)
-        yield rank, thread, begin, end, {name: value for name, value in known if value >= 0}
+        counted = zip(COUNTERS, values, strict=True)
+        yield rank, thread, begin, end, {name: value for name, value in counted if value >= 0}

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from mpiprof.facts.operations import LOCAL_OPERATIONS
 from mpiprof.hang.processes import find_alive, trace_now_ns
-from mpiprof.operations import LOCAL_OPERATIONS
 from mpiprof.trace import Trace
 from mpiprof.trace.message_counts import TAG_CLASSES, MessageCounts, Unreceived
 from mpiprof.trace.messages import RECEIVED_FLAG, UNSURE, read_message_logs

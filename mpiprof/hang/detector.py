@@ -18,9 +18,10 @@ from pathlib import Path
 
 import mpiprof
 from mpiprof.errors import MpiprofError
-from mpiprof.hang import hang_threshold, rank_state, verdict_text
+from mpiprof.hang import hang_threshold, job_verdict, rank_state
 from mpiprof.hang.node_processes import Node, ProcessorUse
-from mpiprof.hang.verdict import Verdict
+from mpiprof.hang.verdict import HangVerdict
+from mpiprof.hang.words import verdict_text
 from mpiprof.interface.format_units import format_ranks, format_time
 from mpiprof.interface.output_files import file_mode_in, open_for_append, replace_file
 from mpiprof.interface.shell_hints import format_command
@@ -102,7 +103,7 @@ class HangDetector:
             return [f"{_describe_silence(since)}; the state of the ranks is unknown, because {why}"]
         positions, pending = rank_state.find(trace)
         threshold = hang_threshold.make_threshold(self.wanted.limit_s)
-        verdict = verdict_text.find_verdict(trace, positions, pending, threshold)
+        verdict = job_verdict.find_verdict(trace, positions, pending, threshold)
         if not verdict.is_bad or verdict.kind == "stalled":
             return []
         sure = verdict.kind in CERTAIN_KINDS or verdict.reason == "finished" or verdict.cycle
@@ -131,7 +132,7 @@ class HangDetector:
         free_s = time.monotonic() - since - self.node.longest_wait_s(used)
         return free_s < self.wanted.limit_s
 
-    def _take_action(self, trace: Trace, verdict: Verdict) -> str:
+    def _take_action(self, trace: Trace, verdict: HangVerdict) -> str:
         """Take the requested action, and return a description of it."""
         if self.wanted.on_hang == ABORT_ACTION:
             return "aborting the job"

@@ -13,9 +13,12 @@ close is the order of the ends. Where ranks share a log, the order of the report
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import fcntl
 import json
 import os
 import select
+import struct
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -23,8 +26,6 @@ from pathlib import Path
 from signal import Signals
 from typing import Any, TextIO
 
-from mpiprof.hang.closed_files import ClosedFiles
-from mpiprof.hang.exit_status import read_exit_status
 from mpiprof.interface.output_files import file_mode_in, replace_file
 from mpiprof.interface.untrusted_files import MAX_TABLES_BYTES, open_file
 from mpiprof.interface.untrusted_text import parse_json
@@ -33,6 +34,13 @@ FILE = ".first-end"  # in the trace folder
 INTERVAL_S = 0.02  # between checks for ranks that start
 STATUS_WAIT_S = 2.0  # until the launcher has waited for the rank that ended first
 LAUNCHER = -1
+# PIDFD_GET_INFO and PIDFD_INFO_EXIT of linux/pidfd.h, with the first version of its struct.
+GET_INFO, INFO_BYTES, INFO_EXIT = 0xC040FF0B, 64, 1 << 3
+STATUS_OFFSET = 60
+STATUS_INTERVAL_S = 0.02
+IN_CLOSE_WRITE = 0x8  # when the last process with an open file closes it
+EVENT = struct.Struct("iIII")  # watch, mask, cookie, length of the name that follows
+BUFFER_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -200,3 +208,60 @@ class _Ends:
         finalized = self.list_finalized()
         closed = [rank for rank in closed if rank not in finalized]
         return FirstEnd(closed[0]) if reported in closed else FirstEnd(reported, False)
+
+
+def read_exit_status(descriptor: int, timeout_s: float) -> int | None:
+    """Return the wait status of an ended process, None if the kernel does not provide it.
+
+    descriptor: from os.pidfd_open, opened while the process existed. The kernel provides the status
+    when the parent has waited for the process, for which this function waits until timeout_s.
+    """
+    end = time.monotonic() + timeout_s
+    while True:
+        info = bytearray(INFO_BYTES)
+        struct.pack_into("Q", info, 0, INFO_EXIT)
+        try:
+            fcntl.ioctl(descriptor, GET_INFO, info)
+        except OSError:
+            return None
+        if struct.unpack_from("Q", info)[0] & INFO_EXIT:
+            return int(struct.unpack_from("i", info, STATUS_OFFSET)[0])
+        if time.monotonic() > end:
+            return None
+        time.sleep(STATUS_INTERVAL_S)
+
+
+class ClosedFiles:
+    """Queue of the closed files of a folder; stays empty where the kernel cannot watch it."""
+
+    def __init__(self) -> None:
+        self.libc = ctypes.CDLL(None)
+        self.descriptor = self.libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        """End the collection."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+
+    def watch(self, folder: Path) -> None:
+        """Begin to collect the files that processes on this machine close in a folder."""
+        if self.descriptor >= 0:
+            self.libc.inotify_add_watch(self.descriptor, os.fsencode(folder), IN_CLOSE_WRITE)
+
+    def read_names(self) -> list[str]:
+        """Return the names of the files closed since the last call, the first one first."""
+        names = []
+        while buffer := self._read():
+            at = 0
+            while at < len(buffer):
+                length = EVENT.unpack_from(buffer, at)[-1]
+                at += EVENT.size
+                names.append(os.fsdecode(buffer[at : at + length].split(b"\0", 1)[0]))
+                at += length
+        return names
+
+    def _read(self) -> bytes:
+        try:
+            return os.read(self.descriptor, BUFFER_BYTES)
+        except OSError:  # no further event, or no queue
+            return b""

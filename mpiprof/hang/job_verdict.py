@@ -10,21 +10,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mpiprof.hang import wait_graph
+from mpiprof.hang import job_verdict, rank_state, wait_graph
+from mpiprof.hang.blocked_ranks import find_waiting_ranks
 from mpiprof.hang.first_divergence import find_first_divergence
 from mpiprof.hang.first_failure import find_first_dead, signal_names
-from mpiprof.hang.hang_threshold import DEFAULT_THRESHOLD, HangThreshold
-from mpiprof.hang.job_end import describe_end
+from mpiprof.hang.hang_threshold import (
+    DEFAULT_THRESHOLD,
+    HangThreshold,
+    find_suspects,
+    read_threshold,
+)
 from mpiprof.hang.message_verdict import find_message_verdict, find_waits_for
-from mpiprof.hang.processes import JobProcesses
+from mpiprof.hang.processes import JobProcesses, sample_processes, trace_now_ns
 from mpiprof.hang.rank_state import Instances, Pending, Positions, group_by_instance
-from mpiprof.hang.verdict import NO_FAULT, Job, Verdict
+from mpiprof.hang.verdict import NO_FAULT, HangVerdict, Job, describe_end
 from mpiprof.hang.wait_graph import WAITS_FOR_MESSAGES, has_left, is_started_only, took_part
-from mpiprof.hang.waiting_ranks import find_waiting_ranks
 from mpiprof.metrics import disagreement
 from mpiprof.metrics.disagreement import Disagreement
 from mpiprof.trace import Trace
 from mpiprof.trace.metadata import Call
+
+MAX_RANKS = 1 << 16
 
 
 def conclude(
@@ -33,7 +39,7 @@ def conclude(
     pending: Instances,
     processes: JobProcesses,
     threshold: HangThreshold = DEFAULT_THRESHOLD,
-) -> Verdict:
+) -> HangVerdict:
     """Return the verdict on a job; class `none` if there is no sign of a fault."""
     job = Job(trace, positions, pending, processes, threshold)
     verdict = _explain_by_divergence(job, _find_verdict(job))
@@ -42,7 +48,7 @@ def conclude(
     return replace(verdict, waits=waits, processes=processes, further=_find_further(job, verdict))
 
 
-def _explain_by_divergence(job: Job, verdict: Verdict) -> Verdict:
+def _explain_by_divergence(job: Job, verdict: HangVerdict) -> HangVerdict:
     """Return the verdict that ranks made more or fewer calls, if the fault is a consequence."""
     if verdict.kind in ("none", "dead", "stalled"):
         return verdict
@@ -55,10 +61,10 @@ def _explain_by_divergence(job: Job, verdict: Verdict) -> Verdict:
     ):
         return verdict
     sites = tuple(dict.fromkeys([found.calls[0].site, found.next_call.site]))
-    return Verdict("calls", found.odd_ranks, sites, divergence=found, ended=job.ended)
+    return HangVerdict("calls", found.odd_ranks, sites, divergence=found, ended=job.ended)
 
 
-def _list_gone(job: Job, verdict: Verdict) -> list[int]:
+def _list_gone(job: Job, verdict: HangVerdict) -> list[int]:
     """Return the dead or finished ranks of a verdict, for which other ranks wait."""
     if verdict.reason != "finished":
         return list(verdict.odd_ranks) if verdict.kind == "dead" else []
@@ -69,7 +75,7 @@ def _list_gone(job: Job, verdict: Verdict) -> list[int]:
     return [rank for rank in sorted(named) if has_left(job.positions[rank])]
 
 
-def _find_further(job: Job, verdict: Verdict) -> tuple[Verdict, ...]:
+def _find_further(job: Job, verdict: HangVerdict) -> tuple[HangVerdict, ...]:
     """Return further verdicts, on instances that wait for ranks unrelated to `verdict`."""
     # After a death, or an end without a record, the state of the remaining ranks is unknown.
     noted = any((job.trace.logs.signals | job.processes.signals).values())
@@ -85,7 +91,7 @@ def _find_further(job: Job, verdict: Verdict) -> tuple[Verdict, ...]:
     named_ranks.update(link.rank for link in (*verdict.cycle, *verdict.chain))
     for side in verdict.disagreement.sides if verdict.disagreement else ():
         named_ranks.update(side.ranks)
-    further: list[Verdict] = []
+    further: list[HangVerdict] = []
     for instance in job.long:
         absent, _ = _follow_missing(job, instance)
         related = any(r in named_ranks or has_left(job.positions[r]) for r in absent)
@@ -95,7 +101,7 @@ def _find_further(job: Job, verdict: Verdict) -> tuple[Verdict, ...]:
     return tuple(further)
 
 
-def _find_verdict(job: Job) -> Verdict:
+def _find_verdict(job: Job) -> HangVerdict:
     groups = group_by_instance(job.positions)
     wrong = disagreement.find_first(groups, job.trace.tables.communicators)
     if wrong is not None:
@@ -129,7 +135,7 @@ def _find_verdict(job: Job) -> Verdict:
     return replace(verdict, without_end_note=tuple(perhaps)) if verdict else NO_FAULT
 
 
-def _dead_verdict(job: Job, dead: Sequence[int]) -> Verdict:
+def _dead_verdict(job: Job, dead: Sequence[int]) -> HangVerdict:
     """Return the verdict that ranks died, with a rank that waits for one of them."""
     verdict = job.gone_verdict(dead, signal_names(dead, job.signals))
     if verdict.pending is not None or verdict.odd_ranks != tuple(dead):
@@ -137,7 +143,7 @@ def _dead_verdict(job: Job, dead: Sequence[int]) -> Verdict:
     return replace(verdict, chain=find_waits_for(job, dead))
 
 
-def _verdict_without_positions(job: Job) -> Verdict:
+def _verdict_without_positions(job: Job) -> HangVerdict:
     """Return the verdict on how the job ended, when positions of ranks are unknown."""
     ended = job.fatal_signals
     fatal, _ = find_first_dead(job.left, list(ended.numbers), ended, job.positions, [])
@@ -145,21 +151,21 @@ def _verdict_without_positions(job: Job) -> Verdict:
         return _dead_verdict(job, fatal)
     # If records could not be written, there was no space for an end record either.
     if job.ended and job.trace.unwritten_ranks:
-        return Verdict("undecided", ended=True, reason="unwritten")
+        return HangVerdict("undecided", ended=True, reason="unwritten")
     return _unclear_verdict(job) or NO_FAULT
 
 
-def disagreement_verdict(wrong: Disagreement, ended: bool, all_finished: bool) -> Verdict:
+def disagreement_verdict(wrong: Disagreement, ended: bool, all_finished: bool) -> HangVerdict:
     """Return the verdict on a job with ranks that make different calls."""
     odd = disagreement.odd_ranks(wrong.sides)
     sides = sorted(wrong.sides, key=lambda side: not set(side.ranks) & set(odd))
     sites = tuple(dict.fromkeys(site for side in sides for site in side.sites[:1]))
-    return Verdict(
+    return HangVerdict(
         wrong.kind, odd, sites, disagreement=wrong, ended=ended, all_finished=all_finished
     )
 
 
-def _find_finalized(job: Job) -> Verdict | None:
+def _find_finalized(job: Job) -> HangVerdict | None:
     """Detect an operation that waits for ranks that have called MPI_Finalize."""
     positions = job.positions
     for instance in job.pending:
@@ -180,7 +186,7 @@ def _find_finalized(job: Job) -> Verdict | None:
     return None
 
 
-def _find_wrong_order(job: Job, long: Instances) -> Verdict | None:
+def _find_wrong_order(job: Job, long: Instances) -> HangVerdict | None:
     """Detect operations on several communicators, each waiting for a rank in another one."""
     keys = {instance.key for instance in long}
     cycle, odd = wait_graph.find_cycle(job.trace, job.positions, job.pending, keys)
@@ -188,7 +194,7 @@ def _find_wrong_order(job: Job, long: Instances) -> Verdict | None:
         return None
     calls = sorted(cycle, key=lambda link: link.rank not in odd)
     sites = tuple(dict.fromkeys(link.call.site for link in calls))
-    return Verdict("order", odd, sites, cycle=cycle, ended=job.ended)
+    return HangVerdict("order", odd, sites, cycle=cycle, ended=job.ended)
 
 
 # ---- missing ranks
@@ -199,7 +205,7 @@ def _follow_missing(job: Job, instance: Pending) -> tuple[list[int], list[int]]:
     return wait_graph.follow_missing(instance, job.positions, job.pending, keys)
 
 
-def _find_missing(job: Job, silent: bool) -> Verdict | None:
+def _find_missing(job: Job, silent: bool) -> HangVerdict | None:
     """Detect an instance that has long waited for ranks that themselves wait for no rank."""
     for instance in job.long:
         absent, spare = _follow_missing(job, instance)
@@ -213,7 +219,7 @@ def _find_missing(job: Job, silent: bool) -> Verdict | None:
     return None
 
 
-def _missing_verdict(job: Job, instance: Pending, absent: Sequence[int]) -> Verdict:
+def _missing_verdict(job: Job, instance: Pending, absent: Sequence[int]) -> HangVerdict:
     """Return the verdict on missing ranks that wait for no rank, by their activity."""
     between = {rank: job.positions[rank].between for rank in absent}
     logged = [
@@ -235,7 +241,7 @@ def _missing_verdict(job: Job, instance: Pending, absent: Sequence[int]) -> Verd
     return job.verdict(kind, ranks, instance, reason)
 
 
-def _open_cycle_verdict(job: Job, instance: Pending, spare: Sequence[int]) -> Verdict:
+def _open_cycle_verdict(job: Job, instance: Pending, spare: Sequence[int]) -> HangVerdict:
     """Return the verdict on a cycle that a thread outside all collectives may still open."""
     kind, ranks, reason = job.describe_outside(spare)
     if kind == "stalled":
@@ -244,7 +250,7 @@ def _open_cycle_verdict(job: Job, instance: Pending, spare: Sequence[int]) -> Ve
     return replace(job.undecided(spare, instance, reason), may_still_arrive=tuple(spare))
 
 
-def _find_started_only(job: Job) -> Verdict | None:
+def _find_started_only(job: Job) -> HangVerdict | None:
     """Detect an operation that all ranks started, while some wait and some are outside MPI."""
     resting = {p.rank for p in job.positions if not p.finished and not p.open}
     for instance in job.long:
@@ -257,7 +263,7 @@ def _find_started_only(job: Job) -> Verdict | None:
     return None
 
 
-def _find_message_wait(job: Job) -> Verdict | None:
+def _find_message_wait(job: Job) -> HangVerdict | None:
     """Detect that no collective waits, but all remaining ranks wait in point-to-point calls."""
     unfinished = [p for p in job.positions if not p.finished]
     waiting = [p.rank for p in unfinished if wait_graph.waits_for_messages(p)]
@@ -272,7 +278,7 @@ def _find_message_wait(job: Job) -> Verdict | None:
     return job.verdict("point_to_point", waiting, reason=job.positions[waiting[0]].between)
 
 
-def _find_blocked(job: Job) -> Verdict | None:
+def _find_blocked(job: Job) -> HangVerdict | None:
     """Detect ranks that have long been in calls which are recorded by call site only."""
     blocked = [
         p.rank for p in job.positions
@@ -281,7 +287,7 @@ def _find_blocked(job: Job) -> Verdict | None:
     return job.verdict("blocked", blocked) if blocked else None
 
 
-def _unclear_verdict(job: Job) -> Verdict | None:
+def _unclear_verdict(job: Job) -> HangVerdict | None:
     """Return the verdict for a fault of unknown cause."""
     long = [instance for instance in job.long if not is_started_only(instance, job.positions)]
     if job.ended:
@@ -291,8 +297,44 @@ def _unclear_verdict(job: Job) -> Verdict | None:
             signals = signal_names([0], {0: first.signal})
         end = describe_end(job.trace, job.positions, job.until_ns, signals)
         waiting = long or [p for p in job.pending if end.after_ns is None and p.missing]
-        return Verdict("dead", ended=True, pending=waiting[0] if waiting else None, end=end)
+        return HangVerdict("dead", ended=True, pending=waiting[0] if waiting else None, end=end)
     complete = next((instance for instance in long if not instance.missing), None)
     if complete is None:
         return None
-    return Verdict("undecided", (), tuple(complete.sites), pending=complete)
+    return HangVerdict("undecided", (), tuple(complete.sites), pending=complete)
+
+
+def find_verdict(
+    trace: Trace, positions: Positions, pending: Instances, threshold: HangThreshold | None = None
+) -> HangVerdict:
+    """Return the verdict on a job after inspecting its processes now."""
+    # By default the limit of `--watch` applies if it has reported a hang.
+    threshold = threshold or read_threshold(trace.path)
+    watched = find_suspects(positions, pending, trace_now_ns(trace), threshold)
+    inside = {position.rank: position.tasks for position in positions if position.tasks}
+    processes = sample_processes(trace, watched, inside)
+    return job_verdict.conclude(trace, positions, pending, processes, threshold)
+
+
+def status_verdict(trace: Trace, positions: Positions, pending: Instances) -> HangVerdict:
+    """Return the verdict for `status`; for a job that ended normally, the verdict of `report`."""
+    # The verdict of `report` checks all calls of the run, not only the newest of each rank.
+    if trace.is_finalised and all(position.finished for position in positions) and trace.wrong:
+        return job_verdict.disagreement_verdict(trace.wrong[0], ended=False, all_finished=True)
+    return find_verdict(trace, positions, pending)
+
+
+def observe_job(trace: Trace) -> tuple[HangVerdict, Positions, Instances]:
+    """Return the verdict on a trace's job, and its ranks and instances if it has not ended.
+
+    Above MAX_RANKS ranks, no fault is found.
+    """
+    # If the job ended normally, the whole run is checked: a wrong call may have completed.
+    faultless = not trace.wrong if trace.is_finalised else trace.ranks > MAX_RANKS
+    if faultless:
+        return NO_FAULT, [], []
+    positions: Positions = []
+    pending: Instances = []
+    if not trace.is_finalised:
+        positions, pending = rank_state.find(trace)
+    return status_verdict(trace, positions, pending), positions, pending

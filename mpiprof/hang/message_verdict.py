@@ -8,11 +8,11 @@ from dataclasses import replace
 from mpiprof.hang import blocked_ranks
 from mpiprof.hang.blocked_ranks import Conditions, MessageLink
 from mpiprof.hang.blocking_calls import MessageNeeds, MessageWait
-from mpiprof.hang.verdict import Job, Verdict
+from mpiprof.hang.verdict import HangVerdict, Job
 from mpiprof.hang.wait_graph import Link, has_left, shortest_cycle
 
 
-def find_message_verdict(job: Job, silent: bool) -> Verdict | None:
+def find_message_verdict(job: Job, silent: bool) -> HangVerdict | None:
     """Return the verdict if ranks have long waited in message calls, and the reason is known.
 
     silent: the job has ended, and no rank has recorded a signal.
@@ -64,14 +64,14 @@ def _find_left(
     left: set[int],
     messages: MessageNeeds,
     lasting: Sequence[MessageWait],
-) -> Verdict | None:
+) -> HangVerdict | None:
     """Detect a rank that waits for a message of ranks that have called MPI_Finalize."""
     for wait in lasting:
         for need in messages.find(wait) if wait.rank in stuck else ():
             if set(need.ranks) <= left:
                 chain = (MessageLink(wait.rank, wait, need.ranks[0], need),)
                 sites = _sites_of(job, chain, need.ranks)
-                return Verdict(
+                return HangVerdict(
                     "missing", need.ranks, sites, ended=job.ended, reason="finished", chain=chain
                 )
     return None
@@ -79,7 +79,7 @@ def _find_left(
 
 def _find_circle(
     job: Job, conditions: Conditions, stuck: set[int], lasting: Sequence[MessageWait]
-) -> Verdict | None:
+) -> HangVerdict | None:
     """Detect ranks that wait for each other, at least one of them for a message."""
     links = blocked_ranks.list_links(conditions, stuck)
     cycle = shortest_cycle(links)
@@ -90,12 +90,12 @@ def _find_circle(
     cycle = cycle[first:] + cycle[:first]
     odd = tuple(sorted(link.rank for link in in_messages))
     sites = tuple(dict.fromkeys(link.call.site for link in (*in_messages, *cycle)))
-    return Verdict("point_to_point", odd, sites, cycle=cycle, ended=job.ended)
+    return HangVerdict("point_to_point", odd, sites, cycle=cycle, ended=job.ended)
 
 
 def _find_end_of_chain(
     job: Job, conditions: Conditions, lasting: Sequence[MessageWait]
-) -> Verdict | None:
+) -> HangVerdict | None:
     """Detect ranks that other ranks finally wait for, and that wait for no rank themselves."""
     for wait in sorted(lasting, key=lambda wait: wait.enter_ns):
         if wait.rank not in conditions:
@@ -111,5 +111,5 @@ def _find_end_of_chain(
         kind, ranks, reason = job.describe_outside(outside)
         chain = ends[ranks[0]]
         sites = _sites_of(job, chain, ranks)
-        return Verdict(kind, tuple(ranks), sites, ended=job.ended, reason=reason, chain=chain)
+        return HangVerdict(kind, tuple(ranks), sites, ended=job.ended, reason=reason, chain=chain)
     return None

@@ -6,19 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from mpiprof.hang import verdict_text
 from mpiprof.hang.processes import find_alive, trace_now_ns
 from mpiprof.hang.rank_state import Instances, Pending, Position, Positions
-from mpiprof.hang.verdict import Verdict
+from mpiprof.hang.verdict import HangVerdict
 from mpiprof.hang.wait_graph import started_and_outside, took_part
+from mpiprof.hang.words import verdict_text
 from mpiprof.interface.format_units import format_count, format_ranks, format_runs, format_time
 from mpiprof.interface.terminal_colour import paint
 from mpiprof.metrics.summary_tables import sum_by_callsite
 from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.json import locations_of, plain_number
 from mpiprof.reports.site_labels import communicator_name, describe_site, site_as_data
-from mpiprof.reports.table import Column, render, wrap_paragraph
-from mpiprof.reports.terminal_sections import Section, join_sections
+from mpiprof.reports.table import Section, TableColumn, join_sections, render, wrap_paragraph
 from mpiprof.trace import Trace
 from mpiprof.trace.pack import FILE_NAME as PACK
 from mpiprof.trace.sites import locate_label
@@ -29,7 +28,7 @@ MAX_PENDING, SHORT_PENDING = 20, 3
 
 
 def as_json(
-    trace: Trace, positions: Positions, pending: Instances, verdict: Verdict
+    trace: Trace, positions: Positions, pending: Instances, verdict: HangVerdict
 ) -> dict[str, Any]:
     """Return verdict, positions and pending instances in the schema of the JSON output."""
     now = trace_now_ns(trace) if is_running(trace, positions, verdict) else None
@@ -82,13 +81,13 @@ def _site_json(trace: Trace, site: int) -> dict[str, Any] | None:
     return None if site_data["file"] is None else locations_of([site_data])[0]
 
 
-def is_running(trace: Trace, positions: Positions, verdict: Verdict) -> bool:
+def is_running(trace: Trace, positions: Positions, verdict: HangVerdict) -> bool:
     """Return whether a process of the job was alive on this machine at the time of the verdict."""
     living = _list_living(trace, verdict)
     return any(living.get(p.rank) for p in positions if not p.finished)
 
 
-def _list_living(trace: Trace, verdict: Verdict) -> dict[int, bool]:
+def _list_living(trace: Trace, verdict: HangVerdict) -> dict[int, bool]:
     """Return whether each rank's process existed when the verdict was derived."""
     # A job can end after its verdict. Header, table and verdict must describe one moment.
     return find_alive(trace) if verdict.processes is None else verdict.processes.alive
@@ -98,7 +97,7 @@ def status_text(
     trace: Trace,
     positions: Positions,
     pending: Instances,
-    verdict: Verdict,
+    verdict: HangVerdict,
     notes: Sequence[str] = (),
     last: str = "",
     *,
@@ -164,14 +163,14 @@ def _wait_table(trace: Trace, waits: list[dict[Any, Any]]) -> str:
     elapsed = metric_columns(rows, "mean_elapsed_ns")[0]
     return render(
         *metric_columns(rows, "operation", "sites"),
-        Column("observed", [format_count(row["instances"]) for row in rows]),
+        TableColumn("observed", [format_count(row["instances"]) for row in rows]),
         replace(elapsed, drop=1),
         *metric_columns(rows, "worst_imbalance_ns", "total_wait_ns", "latest_rank"),
     )
 
 
 def _describe_state(
-    trace: Trace, positions: Positions, living: dict[int, bool], verdict: Verdict
+    trace: Trace, positions: Positions, living: dict[int, bool], verdict: HangVerdict
 ) -> str:
     ended = verdict.processes.ended if verdict.processes is not None else ()
     unfinished = [p.rank for p in positions if not p.finished and p.rank not in ended]
@@ -197,12 +196,12 @@ def _describe_state(
     return f"{who} not reached MPI_Finalize"
 
 
-def _first_dead(verdict: Verdict, terminated: list[int]) -> list[int]:
+def _first_dead(verdict: HangVerdict, terminated: list[int]) -> list[int]:
     """Return the ranks in `gone` that died first; the launcher terminates the other ranks."""
     return [rank for rank in terminated if verdict.kind == "dead" and rank in verdict.odd_ranks]
 
 
-def _describe_end(verdict: Verdict, position: Position) -> str:
+def _describe_end(verdict: HangVerdict, position: Position) -> str:
     """Return how a rank without a process ended, and in which call."""
     if verdict.reason == "unwritten":
         return "unknown"
@@ -215,7 +214,7 @@ def _rank_section(
     positions: Positions,
     living: dict[int, bool],
     now: int | None,
-    verdict: Verdict,
+    verdict: HangVerdict,
     *,
     whole: bool,
 ) -> Section:
@@ -246,11 +245,13 @@ def _rank_section(
     states, calls, sites = zip(*groups, strict=True)
     since = [_format_since(trace, [s for _, s in group], now) for group in groups.values()]
     table = render(
-        Column("rank", [format_runs([r for r, _ in g], 4) for g in groups.values()], left=True),
-        Column("state", states, left=True),
-        Column("call", calls, left=True),
-        Column("place", sites, left=True, shrink=True),
-        Column("since", since, drop=1),
+        TableColumn(
+            "rank", [format_runs([r for r, _ in g], 4) for g in groups.values()], left=True
+        ),
+        TableColumn("state", states, left=True),
+        TableColumn("call", calls, left=True),
+        TableColumn("place", sites, left=True, shrink=True),
+        TableColumn("since", since, drop=1),
     )
     if count > len(groups):
         table += f"\n  and {count - len(groups)} larger groups of ranks (--all shows them)"
@@ -266,12 +267,12 @@ def _format_since(trace: Trace, since: list[int | None], now: int | None) -> str
     return f"{format_time(min(times_ns))} after start"
 
 
-def state_word(verdict: Verdict) -> str:
+def state_word(verdict: HangVerdict) -> str:
     """Return one word for the state of a job that runs with a fault."""
     return verdict_text.STATES.get(verdict.kind, "hung")
 
 
-def arrived_state(verdict: Verdict) -> str:
+def arrived_state(verdict: HangVerdict) -> str:
     """Return the state of an instance that lacks no rank, consistent with the verdict."""
     if verdict.ended:
         return "all had arrived when the job ended"
@@ -281,7 +282,7 @@ def arrived_state(verdict: Verdict) -> str:
 
 
 def _pending_sentence(
-    trace: Trace, instance: Pending, positions: Positions, now: int | None, verdict: Verdict
+    trace: Trace, instance: Pending, positions: Positions, now: int | None, verdict: HangVerdict
 ) -> str:
     locations = ", ".join(describe_site(trace, site) for site in instance.sites) or "unknown place"
     communicator = communicator_name(trace, instance.communicator)

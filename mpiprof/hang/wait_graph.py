@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from mpiprof.facts.operations import OPERATIONS, awaited_ranks, base_operation
 from mpiprof.hang.blocking_calls import MessageWait
 from mpiprof.hang.rank_state import Instances, Pending, Position, Positions
-from mpiprof.operations import OPERATIONS, awaited_ranks, base_operation
 from mpiprof.trace import Trace
 from mpiprof.trace.metadata import Call, Key
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mpiprof import elf
 from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.interface import elf
 from mpiprof.interface.installation import library_folder, pip_command
 
 ABIS = ("mpich", "openmpi", "mpiabi")

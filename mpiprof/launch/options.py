@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from mpiprof import __version__, elf
+from mpiprof import __version__
+from mpiprof.interface import elf
 from mpiprof.interface.parse_units import parse_budget, parse_positive, parse_size
 from mpiprof.interface.shell_hints import python_invocation
 from mpiprof.launch import job, library

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
-from mpiprof import elf
 from mpiprof.errors import UsageError
+from mpiprof.interface import elf
 from mpiprof.interface.installation import pip_command
 from mpiprof.launch import library
 from mpiprof.launch.library import Mpi

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from mpiprof.facts.operations import WAIT_STATES
 from mpiprof.metrics import disagreement
 from mpiprof.metrics.batch_map import BatchPass
 from mpiprof.metrics.columns import of_instances
@@ -15,7 +16,6 @@ from mpiprof.metrics.instance_metrics import InstanceMetrics
 from mpiprof.metrics.instance_rows import CallsiteKey, Rows
 from mpiprof.metrics.quantiles import Quantiles, count_distinct
 from mpiprof.metrics.sampling_estimates import SampledInstances
-from mpiprof.operations import WAIT_STATES
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Float, Int
@@ -56,8 +56,8 @@ class BlockIndex:
             return None
         block_counts = np.zeros(self.blocks, np.int64)
         blocks, callsites, counts = (np.array(column) for column in self.columns)
-        mine = callsites == callsite
-        block_counts[blocks[mine]] = counts[mine]
+        at_callsite = callsites == callsite
+        block_counts[blocks[at_callsite]] = counts[at_callsite]
         return block_counts
 
 
@@ -166,32 +166,32 @@ class Aggregate:
         self.quantiles.add(rows, ids, where)
         return ids, counts
 
-    def add_aggregate(self, other: Aggregate, callsites: Int, algorithms: Int) -> None:
+    def add_aggregate(self, aggregate: Aggregate, callsites: Int, algorithms: Int) -> None:
         """Add the sums of further instances.
 
-        callsites, algorithms: map the numbers in `other` to the numbers in this object.
+        callsites, algorithms: map the numbers in `aggregate` to the numbers in this object.
         """
-        self.wrong = disagreement.select_earliest([*self.wrong, *other.wrong])
-        n = min(len(callsites), other.size)
+        self.wrong = disagreement.select_earliest([*self.wrong, *aggregate.wrong])
+        n = min(len(callsites), aggregate.size)
         if not n:
             return
         at = callsites[:n]
         self.grow(int(at.max()) + 1)
-        for name, values in other.sums.items():
-            mine, addend = self.sums[name], values[:n]
+        for name, values in aggregate.sums.items():
+            sums, addend = self.sums[name], values[:n]
             if name in MAX_COLUMNS:
-                mine[at] = np.fmax(mine[at], addend)
+                sums[at] = np.fmax(sums[at], addend)
             elif name in MIN_COLUMNS:
-                mine[at] = np.fmin(mine[at], addend)
+                sums[at] = np.fmin(sums[at], addend)
             else:
-                mine[at] += addend
-        for (callsite, algorithm), count in other.algorithms.items():
+                sums[at] += addend
+        for (callsite, algorithm), count in aggregate.algorithms.items():
             self.algorithms[int(callsites[callsite]), int(algorithms[algorithm])] += count
-        for (callsite, rank), count in other.late.items():
+        for (callsite, rank), count in aggregate.late.items():
             self.late[int(callsites[callsite]), rank] += count
-        self.quantiles.add_counts(other.quantiles, callsites)
-        if self.sampled is not None and other.sampled is not None:
-            self.sampled.add_sampled(other.sampled, callsites)
+        self.quantiles.add_counts(aggregate.quantiles, callsites)
+        if self.sampled is not None and aggregate.sampled is not None:
+            self.sampled.add_sampled(aggregate.sampled, callsites)
 
     def _add_extremes(self, rows: Rows, ids: Int, where: Int) -> None:
         sums = self.sums

@@ -42,9 +42,9 @@ def read_arrival_pattern(
     count = len(instances)
     shape = len(row_starts), min(columns, count)
     late: Array = np.full(shape, np.nan, np.float32)
-    rest: Float = np.full(count, np.nan)
+    spread: Float = np.full(count, np.nan)
     if not late.size:
-        return ArrivalPattern(late, rest)
+        return ArrivalPattern(late, spread)
     callsite = int(instances["callsite"].iloc[0])
     first = instances["first_arrival_ns"].to_numpy(np.int64)
     communicators = set(instances["communicator"].astype(str))
@@ -65,10 +65,10 @@ def read_arrival_pattern(
                 number = number[good]
                 times: Float = arrival[:, good].astype(np.float64)
                 _add_lateness(late, times, ranks, number, (members, row_starts, count))
-                others = times[ranks != late_rank]
-                if late_rank is not None and len(others):
-                    rest[number] = np.ptp(others, axis=0)
-    return ArrivalPattern(late, rest)
+                other_times = times[ranks != late_rank]
+                if late_rank is not None and len(other_times):
+                    spread[number] = np.ptp(other_times, axis=0)
+    return ArrivalPattern(late, spread)
 
 
 def _add_lateness(

@@ -20,9 +20,9 @@ import numpy as np
 from mpiprof.errors import TraceError
 from mpiprof.metrics.instance_metrics import InstanceMetrics
 from mpiprof.metrics.instance_rows import CallsiteKey
-from mpiprof.metrics.library_algorithms import name_shapes
+from mpiprof.metrics.shape_names import name_shapes
 from mpiprof.trace.batch import Batch
-from mpiprof.trace.dataset import FILE_NAME, Block
+from mpiprof.trace.dataset import FILE_NAME, StoredBlock
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Int, Problems
 
@@ -91,7 +91,9 @@ class BatchPass:
             remedy = "export the data set again"
             raise TraceError(f"{self.trace.path}: its list of blocks has gaps: {remedy}")
 
-    def _results_of_workers(self, partitions: list[list[Block]]) -> Iterator[list[_BlockResult]]:
+    def _results_of_workers(
+        self, partitions: list[list[StoredBlock]]
+    ) -> Iterator[list[_BlockResult]]:
         assert self.trace.workers is not None
         self.trace.repeat_problems()
         calls = _calls_per_piece(self.trace, self.trace.workers.threads())
@@ -113,7 +115,9 @@ def _calls_per_piece(trace: Trace, threads: int) -> int:
     return min(max(calls // (PIECES_PER_THREAD * max(threads, 1)), least), most)
 
 
-def _split_pieces(trace: Trace, blocks: list[Block], calls: int) -> Iterator[list[Block]]:
+def _split_pieces(
+    trace: Trace, blocks: list[StoredBlock], calls: int
+) -> Iterator[list[StoredBlock]]:
     """Yield runs of a partition's blocks, with about `calls` calls each."""
     # A block's result is stored until all earlier blocks are done. Blocks of a rarely used
     # communicator may be far apart, so MAX_BLOCKS_PER_PIECE bounds the range of a run.
@@ -148,7 +152,7 @@ def _process_blocks(
     machine: dict[str, Any] | None,
     function: Function,
     arguments: tuple[Any, ...],
-    blocks: list[Block],
+    blocks: list[StoredBlock],
 ) -> list[_BlockResult]:
     """Process some blocks of a partition on a worker."""
     trace = _open_trace(path)

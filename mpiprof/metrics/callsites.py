@@ -1,4 +1,4 @@
-"""The table of call sites, and the paper's tables of routines."""
+"""The tables of call sites of collectives and of messages, and the paper's tables of routines."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pandas as pd
 
 from mpiprof.metrics import columns
 from mpiprof.metrics.aggregate import RANGE_NAMES
-from mpiprof.metrics.callsite_sums import CallsiteSums, divide
-from mpiprof.metrics.summary_callsites import sum_summary, weighted_mean
+from mpiprof.metrics.callsite_sums import CallsiteSums, divide, sum_summary, weighted_mean
+from mpiprof.metrics.message_callsite_sums import MessageCallsiteSums, sum_message_callsites
 from mpiprof.trace.trace import Trace
 
 
@@ -42,6 +42,27 @@ def of_summary(trace: Trace) -> pd.DataFrame:
     return pd.DataFrame(table)
 
 
+def make_message_callsites(trace: Trace) -> pd.DataFrame:
+    """Return one row per operation and call site of messages, by descending time.
+
+    `site_id` is the index of the call site in the tables, -1 if it is unknown. The further columns
+    are the entries of metrics/columns.py that are computed from messages.
+    """
+    return make_message_table(sum_message_callsites(trace))
+
+
+def make_message_table(sums: MessageCallsiteSums) -> pd.DataFrame:
+    """Return the table of call sites of messages from their sums."""
+    table: dict[str, Any] = {"site_id": sums.keys["site_id"].to_numpy()}
+    for column in columns.of_messages():
+        assert column.messages is not None
+        table[column.name] = column.messages(sums)
+    unsorted = pd.DataFrame(table)
+    return unsorted.sort_values(
+        "total_elapsed_ns", ascending=False, kind="stable", ignore_index=True
+    )
+
+
 def join_by_routine(table: pd.DataFrame) -> pd.DataFrame:
     """Join call sites by routine: the paper's Tables 2, 3 and 5, from `callsites`.
 
@@ -63,8 +84,8 @@ def join_by_routine(table: pd.DataFrame) -> pd.DataFrame:
     for name in ("bytes", "message_bytes", "mean_elapsed_ns", "average_factor", "worst_factor"):
         weight = "complete_instances"
         joined[name] = [weighted_mean(group[name], group[weight]) for _, group in groups]
-    whole = max(int(joined["total_elapsed_ns"].sum()), 1)
-    joined["elapsed_share"] = joined["total_elapsed_ns"] / whole
+    total_ns = max(int(joined["total_elapsed_ns"].sum()), 1)
+    joined["elapsed_share"] = joined["total_elapsed_ns"] / total_ns
     joined["major"] = joined["elapsed_share"] >= 0.1
     return joined.reset_index().sort_values("total_elapsed_ns", ascending=False, ignore_index=True)
 

@@ -7,13 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.facts.operations import WaitRule
 from mpiprof.metrics.batch_map import BatchPass
 from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
 from mpiprof.metrics.instance_rows import Signature
-from mpiprof.metrics.progress_waits import ProgressWaits, find_progress_waits
-from mpiprof.metrics.time_order import join_columns, number_codes, put_in_order
-from mpiprof.metrics.wait_states import awaited_rows, compute_waits
-from mpiprof.operations import WaitRule
+from mpiprof.metrics.row_order import join_columns, number_codes, put_in_order
+from mpiprof.metrics.wait_states import (
+    ProgressWaits,
+    awaited_rows,
+    compute_waits,
+    find_progress_waits,
+)
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.metadata import Communicator
 from mpiprof.trace.trace import Trace
@@ -30,8 +34,9 @@ class CollectiveWaits:
     callsite (number), communicator (index), is_meeting (the group waits until all members of the
     communicator have arrived), is_counted (False for waits for progress, which are no wait state).
     Per member: group, rank, begin_ns, end_ns.
-    Calls of all ranks, by rank and time: call_rank, enter_ns, exit_ns, site_id. A nonblocking
-    operation is two calls, of which the second completes it.
+    Calls of all ranks, by rank and time: call_rank, enter_ns, exit_ns, site_id, completes. A
+    nonblocking operation is two calls, of which the second completes it; both have the site of the
+    first.
     inside: rank, begin_ns, end_ns and site_id of times in blocking calls that are no wait, and by
     MIN_INSIDE_NS longer than on the quickest rank of the instance.
     unknown: rank and enter_ns of calls whose waits are unknown: not all ranks' calls are recorded.
@@ -54,6 +59,7 @@ class CollectiveWaits:
     enter_ns: Int
     exit_ns: Int
     site_id: Int
+    completes: Bool
     meetings: dict[int, Int]
     overlaps: dict[int, Int]
     inside: list[Int]
@@ -138,7 +144,7 @@ class _Collector:
     def __init__(self) -> None:
         self.groups: list[list[Array]] = []  # in the order of CollectiveWaits
         self.members: list[list[Array]] = []  # group, rank, begin, end
-        self.calls: list[list[Array]] = []  # rank, enter, exit, site
+        self.calls: list[list[Array]] = []  # rank, enter, exit, site, completes
         self.meetings: dict[int, list[list[Array]]] = {}  # time, call site, sequence number
         self.overlaps: dict[int, list[Int]] = {}
         self.inside: list[list[Array]] = []
@@ -167,7 +173,7 @@ class _Collector:
         for index, parts in self.meetings.items():
             columns = np.stack(join_columns(parts, 3))
             meetings[index] = columns.take(np.argsort(columns[0], kind="stable"), axis=1)
-        calls = put_in_order(join_columns(self.calls, 4), ranks)
+        calls = put_in_order(join_columns(self.calls, 5), ranks)
         values = [*join_columns(self.groups, 6), *join_columns(self.members, 4), *calls]
         names = [field.name for field in fields(CollectiveWaits)][: len(values)]
         named: dict[str, Any] = dict(zip(names, values, strict=True))
@@ -189,12 +195,13 @@ class _Collector:
         else:
             rank, arrival, begin, exit_, shape = (of[present] for of in columns)
         rank, site = rank.astype(np.int32), sites.astype(np.int32)[shape]
+        first = np.zeros(len(rank), np.bool_)
         if batch.begin_ns is batch.arrival_ns:
-            self.calls.append([rank, arrival, np.maximum(exit_, arrival), site])
+            self.calls.append([rank, arrival, np.maximum(exit_, arrival), site, first])
             return
-        self.calls.append([rank, arrival, arrival, site])
+        self.calls.append([rank, arrival, arrival, site, first])
         done = exit_ > 0
-        self.calls.append([rank[done], begin[done], exit_[done], site[done]])
+        self.calls.append([rank[done], begin[done], exit_[done], site[done], ~first[done]])
 
     def add_unknown(self, batch: Batch, is_known: Bool) -> None:
         """Add the calls of the instances whose waits are not known."""

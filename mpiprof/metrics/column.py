@@ -14,10 +14,9 @@ from mpiprof.interface.format_units import (
     format_size,
     format_time,
 )
-from mpiprof.metrics.callsite_sums import CallsiteSums
+from mpiprof.metrics.callsite_sums import CallsiteSums, SummarySums
 from mpiprof.metrics.instance_rows import Rows
 from mpiprof.metrics.message_callsite_sums import MessageCallsiteSums
-from mpiprof.metrics.summary_callsites import SummarySums
 from mpiprof.trace.sites import places
 from mpiprof.trace.types import Float
 

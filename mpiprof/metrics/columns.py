@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
+from mpiprof.facts.operations import WAIT_STATES, operations_in
 from mpiprof.interface.format_units import (
     UNKNOWN,
     between,
@@ -21,13 +22,17 @@ from mpiprof.interface.format_units import (
     format_share,
     format_time,
 )
-from mpiprof.metrics.callsite_sums import CallsiteSums, counted, latest_ranks, latest_shares
+from mpiprof.metrics.callsite_sums import (
+    CallsiteSums,
+    SummarySums,
+    counted,
+    latest_ranks,
+    latest_shares,
+)
 from mpiprof.metrics.column import EVERYWHERE, GRID, MESSAGES, PAGE, TERMINAL, Column, Row, mean
 from mpiprof.metrics.instance_rows import Rows
 from mpiprof.metrics.message_callsite_sums import MessageCallsiteSums
 from mpiprof.metrics.quantiles import LEVELS
-from mpiprof.metrics.summary_callsites import SummarySums
-from mpiprof.operations import WAIT_STATES, operations_in
 from mpiprof.trace.types import Float
 
 __all__ = ["COLUMNS", "GRID", "MESSAGES", "PAGE", "TERMINAL", "Column"]
@@ -111,13 +116,13 @@ COLUMNS: tuple[Column, ...] = (
         details="what it ran on: `native`, with the library's own name where that is certain "
         "(`native:ring`), or one of ours; several are joined by `+`",
         heading="algorithm", views=(TERMINAL, PAGE), priority=1, cell=_format_algorithm,
-        recorded=lambda sums: ["+".join(sorted(of)) for of in sums.algorithms],
-        summary=lambda sums: ["+".join(sorted(of)) for of in sums.algorithms]),
+        recorded=lambda sums: ["+".join(sorted(counts)) for counts in sums.algorithms],
+        summary=lambda sums: ["+".join(sorted(counts)) for counts in sums.algorithms]),
     Column("algorithms", "algorithms", "algorithms of its instances, and how many ran on each",
         details='how many instances ran on each algorithm: `{"native": 37, "kang": 3}`',
         heading="algorithm", views=(GRID,), priority=5, width=130,
-        recorded=lambda sums: [counted(of) for of in sums.algorithms],
-        summary=lambda sums: [counted(of) for of in sums.algorithms]),
+        recorded=lambda sums: [counted(counts) for counts in sums.algorithms],
+        summary=lambda sums: [counted(counts) for counts in sums.algorithms]),
     Column("instances", "count", "recorded instances",
         details="how many are recorded; of a summary how many there are; calls on communicators of "
         "one rank do not count here and in other columns, but in `total_elapsed_ns`",

@@ -16,11 +16,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from mpiprof.facts.operations import WaitRule
 from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
 from mpiprof.metrics.message_waits import EAGER, Postings
-from mpiprof.metrics.progress_waits import ProgressWaits, find_progress_waits
-from mpiprof.metrics.wait_states import Group
-from mpiprof.operations import WaitRule
+from mpiprof.metrics.wait_states import Group, ProgressWaits, find_progress_waits
 from mpiprof.trace.messages import ANY_SOURCE
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
@@ -86,10 +85,10 @@ def find_dependences(trace: Trace) -> Dependences:
                 times = arrival[sources], begin[waiting]
                 collector.add_instances(ranks[sources], ranks[waiting], *times)
             is_blocking = batch.begin_ns is batch.arrival_ns
-            found = find_progress_waits(
+            progress_waits = find_progress_waits(
                 arrival, begin, finish, group, least_ns, is_blocking=is_blocking
             )
-            collector.add_progress_waits(ranks, found)
+            collector.add_progress_waits(ranks, progress_waits)
     collector.begin_callsite(-1)
     postings, index = _take_postings(trace)
     collector.add_messages(postings, index)
@@ -104,8 +103,8 @@ def _take_postings(trace: Trace) -> tuple[Postings, Int]:
     postings: Postings = trace.derive("postings")
     index = np.flatnonzero(postings.is_timed)
     if isinstance(trace, TraceWindow):
-        of = postings.messages
-        index = index[trace.covers(of.enter_ns[of.rows["call"][index]])]
+        messages = postings.messages
+        index = index[trace.covers(messages.enter_ns[messages.rows["call"][index]])]
     return postings, index
 
 
@@ -171,22 +170,22 @@ class DependenceCollector:
 
         A send that need not wait for its receiver depends on it only if it did wait.
         """
-        of, waits = postings.messages, postings.waits
-        rows, state = of.rows[index], postings.state[index]
+        messages, waits = postings.messages, postings.waits
+        rows, state = messages.rows[index], postings.state[index]
         call = rows["call"]
-        begins = of.enter_ns.copy()
+        begins = messages.enter_ns.copy()
         begins[waits["call"]] = np.minimum(begins[waits["call"]], waits["begin_ns"])
         enter = begins[call]
         # A rank leaves the call later, so a dependence on its next call is later as well.
-        arrived = np.minimum(postings.posted_ns[index], of.exit_ns[call] - 1)
+        arrived = np.minimum(postings.posted_ns[index], messages.exit_ns[call] - 1)
         depends = np.flatnonzero((state != EAGER) | (arrived > enter))
         rows, arrived, enter, call = rows[depends], arrived[depends], enter[depends], call[depends]
         first = np.flatnonzero(np.diff(call, prepend=-1))
         count = np.diff(first, append=len(call))
         number = np.repeat(np.arange(len(first)), count)
         end = np.maximum.reduceat(arrived, first) if len(first) else arrived
-        self._add(of.get_peers(rows), arrived, self.count + number, end[number] - arrived)
-        rank, enter = of.rank[call[first]], enter[first]
+        self._add(messages.get_peers(rows), arrived, self.count + number, end[number] - arrived)
+        rank, enter = messages.rank[call[first]], enter[first]
         continues = -1 - self.count - np.arange(len(first))
         self._add(rank, np.maximum(enter, end), continues, end - enter)
         is_from_any = (rows["flags"][first] & ANY_SOURCE > 0) & (count == 1)

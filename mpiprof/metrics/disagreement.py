@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mpiprof.datatypes import may_agree
-from mpiprof.operations import OPERATIONS, WaitRule, base_operation
+from mpiprof.facts.datatypes import may_agree
+from mpiprof.facts.operations import OPERATIONS, WaitRule, base_operation
 from mpiprof.trace.metadata import Call, Communicator, Key
 
 MAX_DISAGREEMENTS = 8  # maximum number of disagreements per run: the earliest ones

@@ -11,10 +11,18 @@ With the useful time of each rank (outside MPI) and the run time T:
 T ideal is the run time on an ideal network. A replay would compute it. Here, as in Cube's advisor,
 it is the maximum over ranks of T minus the time in which the rank transfers data: its time in MPI
 that is not waiting. Bounds are stated if the waiting is not known.
+
+The speed-up of a program relative to its run on fewest ranks is the product of the ratio of the
+numbers of ranks, the changes of load balance, serialisation and transfer efficiency, and the
+computation efficiency: useful time of all ranks in the smallest run over that of the larger run. If
+the work grows with the ranks (weak scaling), both the speed-up and the computation efficiency are
+for equal work.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -36,6 +44,14 @@ from mpiprof.trace.types import Float, Int
 RUN = -1  # number of the row of the whole run
 MESSAGE_CLASSES = ("point_to_point", "completion")
 OTHER_CLASSES = ("one_sided", "files")
+NOTABLE_LOSS = 0.02
+FACTORS = ("load_balance", "serialisation", "transfer", "computation")
+# If the waiting in MPI is not known, serialisation and transfer are not known separately.
+JOINT_FACTORS = ("load_balance", "communication", "computation")
+EFFICIENCIES = ("parallel", "load_balance", "communication", "serialisation", "transfer")
+BOUNDS = tuple(
+    f"{name}_{side}" for name in ("serialisation", "transfer") for side in ("low", "high")
+)
 
 
 @dataclass(frozen=True)
@@ -83,19 +99,19 @@ def _tabulate(edges: Float, times: RankTimes) -> pd.DataFrame:
 def compute_efficiencies(duration_ns: Float, times: RankTimes) -> dict[str, Float]:
     """Return the efficiencies in each window, by column; NaN if there is no useful time."""
     useful = np.maximum(times.present - times.mpi, 0.0)
-    mean, most = useful.mean(0), useful.max(0, initial=0.0)
+    mean, largest = useful.mean(0), useful.max(0, initial=0.0)
     ideal_low, ideal_high = (
-        np.clip(duration_ns - np.maximum(times.mpi - wait, 0.0).min(0), most, duration_ns)
+        np.clip(duration_ns - np.maximum(times.mpi - wait, 0.0).min(0), largest, duration_ns)
         for wait in (times.wait_low, times.wait_high)
     )
     is_known = ideal_high - ideal_low <= 0.01 * duration_ns
     values = {
         "useful_ns": useful.sum(0),
         "parallel": divide(mean, duration_ns),
-        "load_balance": divide(mean, most),
-        "communication": divide(most, duration_ns),
+        "load_balance": divide(mean, largest),
+        "communication": divide(largest, duration_ns),
     }
-    serialisation = divide(most, ideal_high), divide(most, ideal_low)
+    serialisation = divide(largest, ideal_high), divide(largest, ideal_low)
     transfer = divide(ideal_low, duration_ns), divide(ideal_high, duration_ns)
     for name, bounds, estimate in (
         ("serialisation", serialisation, serialisation[1]),
@@ -140,10 +156,10 @@ def _run_times(trace: Trace, edges: Float) -> RankTimes:
         outside = _outside_times(trace)
         return _join_times(trace, edges, elapsed, (0.0 * elapsed, elapsed), outside)
     elapsed, wait, overlap = _sum_batches(trace, edges)
-    messages, others = _outside_times(trace)
-    outside = np.maximum(messages - overlap, 0.0), others
-    known = not lacks_complete_instances(trace)
-    return _join_times(trace, edges, elapsed, (wait, wait if known else elapsed), outside)
+    messages, other_calls = _outside_times(trace)
+    outside = np.maximum(messages - overlap, 0.0), other_calls
+    is_known = not lacks_complete_instances(trace)
+    return _join_times(trace, edges, elapsed, (wait, wait if is_known else elapsed), outside)
 
 
 def _phase_times(trace: Trace, edges: Float) -> RankTimes:
@@ -157,8 +173,8 @@ def _phase_times(trace: Trace, edges: Float) -> RankTimes:
     (elapsed, wait, overlap), messages = np.zeros((3, *shape)), np.zeros(shape)
     for batch in trace.batches(before=True):
         ranks, sums = _sum_batch(measure, batch, edges, scales)
-        for whole, part in zip((elapsed, wait, overlap), sums, strict=True):
-            whole[ranks] += part
+        for total, part in zip((elapsed, wait, overlap), sums, strict=True):
+            total[ranks] += part
         if batch.before is not None:
             outside = np.maximum(batch.before.outside, 0)
             messages[ranks] += _by_window(batch.arrival_ns - outside, outside, edges)
@@ -177,12 +193,12 @@ def _join_times(
 
     outside: time in messages, and in one-sided communication and files.
     """
-    messages, others = outside
+    messages, other_calls = outside
     present = np.zeros((trace.ranks, len(edges) - 1))
     for rank, (first, last) in trace.spans.items():
         present[rank] = np.maximum(np.minimum(last, edges[1:]) - np.maximum(first, edges[:-1]), 0)
     waits = bound_message_waits(trace, edges, messages)
-    mpi = np.minimum(elapsed + messages + others, present)
+    mpi = np.minimum(elapsed + messages + other_calls, present)
     low, high = (np.minimum(wait[i] + waits[i], mpi) for i in range(2))
     lost = [*trace.ranks_without_records]  # their time in MPI is unknown
     return RankTimes(*(np.delete(times, lost, axis=0) for times in (present, mpi, low, high)))
@@ -240,3 +256,58 @@ def _by_window(begin: Int, time: Int, edges: Float) -> Float:
     cell = np.arange(len(begin))[:, None] * windows + window
     sums = np.bincount(cell.ravel(), time.ravel(), len(begin) * windows)
     return np.asarray(sums.reshape(len(begin), windows))
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Table of `make_scaling`, and the factor that loses most from the smallest run to the largest.
+
+    factor: one of FACTORS or JOINT_FACTORS, "" if none loses NOTABLE_LOSS. before, after: its
+    values.
+    """
+
+    table: pd.DataFrame
+    is_weak: bool
+    factor: str
+    before: float
+    after: float
+
+
+def judge_scaling(traces: Sequence[Trace]) -> Scaling:
+    """Return the scaling of some runs with at least two numbers of ranks."""
+    table = _mean_runs(traces)
+    first, last = table.iloc[0], table.iloc[-1]
+    ratio = (table["ranks"] / first["ranks"]).to_numpy(np.float64)
+    # Half-way between constant work of all ranks and constant work of each rank.
+    is_weak = bool(last["useful_ns"] / first["useful_ns"] > math.sqrt(ratio[-1]))
+    work = ratio if is_weak else np.ones(len(ratio))
+    table["speedup"] = work * first["run_ns"] / table["run_ns"]
+    table["ideal_speedup"] = ratio
+    table["computation"] = work * first["useful_ns"] / table["useful_ns"]
+    first, last = table.iloc[0], table.iloc[-1]
+    factors = JOINT_FACTORS if math.isnan(first["transfer"] + last["transfer"]) else FACTORS
+    losses = {name: 1 - last[name] / first[name] for name in factors}
+    factor = max(losses, key=lambda name: losses[name])
+    if not losses[factor] >= NOTABLE_LOSS:
+        return Scaling(table, is_weak, "", math.nan, math.nan)
+    return Scaling(table, is_weak, factor, float(first[factor]), float(last[factor]))
+
+
+def _mean_runs(traces: Sequence[Trace]) -> pd.DataFrame:
+    """Return one row per number of ranks, ascending: runs and means over these runs.
+
+    ranks, runs, run_ns, useful_ns (of all ranks), EFFICIENCIES and BOUNDS; NaN if unknown.
+    """
+    rows = []
+    for trace in traces:
+        table = trace.efficiencies
+        run = table[table["phase"] == RUN].to_dict("records")
+        values = run[0] if run else {}
+        row = {"ranks": trace.ranks, "run_ns": float(trace.duration_ns)}
+        rows.append(
+            row | {n: values.get(n, math.nan) for n in ("useful_ns", *EFFICIENCIES, *BOUNDS)}
+        )
+    groups = pd.DataFrame(rows).groupby("ranks")
+    means = groups.mean()
+    means.insert(0, "runs", groups.size())
+    return means.reset_index()

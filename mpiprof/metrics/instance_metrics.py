@@ -8,20 +8,23 @@ computed on whole matrices.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from mpiprof.metrics import disagreement, schedule_waits
+from mpiprof.facts.operations import WAIT_STATES, WaitRule, base_operation, wait_state
+from mpiprof.metrics import disagreement
 from mpiprof.metrics.instance_rows import CallsiteKey, Rows, Signature, make_empty_rows
-from mpiprof.metrics.library_algorithms import join_algorithms
 from mpiprof.metrics.message_volume import Volume, column_means, count_peers, message_time, volume
-from mpiprof.metrics.wait_states import Group, completion_skew, compute_waits
-from mpiprof.operations import WAIT_STATES, WaitRule, base_operation, wait_state
+from mpiprof.metrics.shape_names import join_algorithms
+from mpiprof.metrics.wait_states import Group, add_dependence, completion_skew, compute_waits
 from mpiprof.trace.batch import Batch, take_columns
 from mpiprof.trace.metadata import Call, Communicator, Shape
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Float, Int, Problems
+
+MIX_STEP = np.uint64(0x9E3779B97F4A7C15)  # of hashes of the shapes in an instance
 
 
 class InstanceMetrics:
@@ -162,11 +165,7 @@ class InstanceMetrics:
 
     def group_by_signature(self, batch: Batch) -> Iterator[tuple[Signature, slice | Int]]:
         """Yield each signature of a batch with the indices of its instances (a slice for all)."""
-        mixed = self.mix[batch.shape[0]]
-        step = np.uint64(0x9E3779B97F4A7C15)
-        for row in batch.shape[1:]:
-            mixed *= step
-            mixed += self.mix[row]
+        mixed = _mix_rows(self.mix, batch.shape)
         started = batch.start > 0
         if started.any():
             mixed ^= started.astype(np.uint64) << np.uint64(40)
@@ -174,21 +173,21 @@ class InstanceMetrics:
             yield self._find_signature(batch, int(mixed[0]), 0), slice(None)
             return
         groups = self._group_mixed(batch.shape[0], mixed)
-        for index in sorted(groups, key=lambda of: int(of[0])):  # call site order
+        for index in sorted(groups, key=lambda instances: int(instances[0])):  # call site order
             yield self._find_signature(batch, int(mixed[index[0]]), int(index[0])), index
 
     def _group_mixed(self, shape: Array, mixed: Array) -> list[Int]:
         """Return groups of equal instances; mostly, the shape on the first rank determines them."""
         mix_of_shape = np.zeros(len(self.mix), np.uint64)
         mix_of_shape[shape] = mixed
-        of: Array = shape
+        group: Array = shape
         if not (mix_of_shape[shape] == mixed).all():
-            of = np.unique(mixed, return_inverse=True)[1]
-        if len(self.mix) < 1 << 15 and of.max(initial=0) < 1 << 15:
-            of = of.astype(np.int16)  # radix sort in NumPy
-        order = np.argsort(of, kind="stable")
-        of = of[order]
-        return np.split(order, np.flatnonzero(of[1:] != of[:-1]) + 1)
+            group = np.unique(mixed, return_inverse=True)[1]
+        if len(self.mix) < 1 << 15 and group.max(initial=0) < 1 << 15:
+            group = group.astype(np.int16)  # radix sort in NumPy
+        order = np.argsort(group, kind="stable")
+        group = group[order]
+        return np.split(order, np.flatnonzero(group[1:] != group[:-1]) + 1)
 
     def _find_signature(self, batch: Batch, hash_: int, at: int) -> Signature:
         key = (batch.communicator.index, hash_)
@@ -247,9 +246,7 @@ class InstanceMetrics:
         is_whole = comparable and bool(present.all()) and not communicator.is_partial
         if state is not None and group.rule.rooted and is_whole:
             nodes = [self.trace.node_ids.get(rank, "?") for rank in communicator.ranks.tolist()]
-            group = schedule_waits.add_dependence(
-                group, base, algorithm, (sent, received), nodes, self.machine
-            )
+            group = add_dependence(group, base, algorithm, (sent, received), nodes, self.machine)
         peers = count_peers(base, communicator, self.trace.tables.destinations)
         peers = np.where(present, peers, 0.0)
         data_volume = _find_volume(base, group, sent, received, peers)
@@ -287,11 +284,33 @@ class InstanceMetrics:
                 [communicator.find_column(s) for s in of_rank.get((communicator.index, rank), ())]
                 for rank in communicator.ranks.tolist()
             )
-            sources = tuple([column for column in of if column >= 0] for of in columns)
+            sources = tuple(
+                [column for column in columns_of_rank if column >= 0] for columns_of_rank in columns
+            )
         return Group(rule, communicator.sizes, root, sources, tuple(idle))
 
     def _message_time(self, communicator: Communicator, message: Float) -> Float:
         return message_time(self.machine, self.trace.node_ids, communicator, message)
+
+
+def _mix_rows(mix: Array, shape: Array) -> Array:
+    """Return a hash of each column of shapes: sum of mix[shape] * MIX_STEP ** (rows after it)."""
+    mixed: Array = mix[shape[0]]
+    if (shape[1:] == shape[0]).all():  # the case of nearly all batches
+        return mixed * np.uint64(_sum_powers(len(shape)))
+    for row in shape[1:]:
+        mixed *= MIX_STEP
+        mixed += mix[row]
+    return mixed
+
+
+@cache
+def _sum_powers(count: int) -> int:
+    """Return the sum of the first powers of MIX_STEP, modulo 2 ** 64."""
+    total = 0
+    for _ in range(count):
+        total = (total * int(MIX_STEP) + 1) & ((1 << 64) - 1)
+    return total
 
 
 def compute_arrival_metrics(arrival_ns: Int) -> tuple[Int, Int, Array, Array, Float]:

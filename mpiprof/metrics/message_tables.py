@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from mpiprof.metrics.message_rows import (
-    COLUMNS,
-    MessageRows,
-    find_local,
-    find_partners,
-    pack_messages,
-)
+from mpiprof.facts.operations import MESSAGE_OPERATIONS
+from mpiprof.interface.analysis_library import Struct, call_library
 from mpiprof.metrics.tables import label_sites
-from mpiprof.operations import MESSAGE_OPERATIONS
 from mpiprof.trace.intervals import Intervals
 from mpiprof.trace.message_counts import TAG_CLASSES
-from mpiprof.trace.messages import DOUBTFUL, MessageCalls, read_message_logs, read_sums
+from mpiprof.trace.message_decoder import MESSAGE
+from mpiprof.trace.messages import (
+    ANY_SOURCE,
+    COMPLETE,
+    DOUBTFUL,
+    RECEIVED_FLAG,
+    UNKNOWN_PEER,
+    UNSURE,
+    MessageCalls,
+    read_message_logs,
+    read_sums,
+)
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import END_NS, START_NS
+from mpiprof.trace.types import END_NS, START_NS, Array, Bool, Int
 
 SUMS = ("calls", "total_ns", "longest_ns", "sent", "received")
 Make: TypeAlias = Callable[[Trace], pd.DataFrame]
@@ -32,6 +38,21 @@ TEXTS = {"operation", "site"}
 MAX_NS = np.iinfo(np.int64).max
 CALL_COLUMNS = ("operation", "site", "site_id")  # of the calls before and after an interval
 SHAPE_COLUMNS = ("operation", "site", "site_id", "communicator", "peer")
+# The fields of the struct in core/python_api/messages.h.
+TABLE = {
+    **dict.fromkeys(("count", "ranks"), int),
+    "messages": MESSAGE,
+    **dict.fromkeys(("communicators", "peers", "rank"), np.int32),
+    **dict.fromkeys(("enter_ns", "exit_ns"), np.int64),
+}
+MESSAGE_COLUMNS = (
+    *("call", "rank", "received", "communicator", "source", "destination", "tag", "number"),
+    *("bytes", "posted_ns", "site_id", "complete", "sure", "any_source", "partner"),
+)
+IDENTITY = ("communicator", "source", "destination", "tag", "number")
+OF_SHAPE = {"communicator": "communicators", "site_id": "sites"}
+FLAGS = {"received": RECEIVED_FLAG, "complete": COMPLETE, "any_source": ANY_SOURCE}
+WIDE = ("call", "number", "partner")  # of 64 bits in tables
 
 
 def read_if_stored(make: Make) -> Make:
@@ -47,9 +68,9 @@ def read_if_stored(make: Make) -> Make:
         if name not in SUMS_TABLES:
             facts: dict[str, Any] = trace.derive("shape_facts")
             for text in columns:
-                of = text.rpartition("_")[2]
-                if of in TEXTS:
-                    columns[text] = pd.Categorical(columns[text], facts[of].categories)
+                fact = text.rpartition("_")[2]
+                if fact in TEXTS:
+                    columns[text] = pd.Categorical(columns[text], facts[fact].categories)
         return pd.DataFrame(columns, copy=False)
 
     return read_or_make
@@ -85,7 +106,9 @@ def make_call_sums(trace: Trace) -> pd.DataFrame:
     ranks = np.repeat(np.array(trace.ranks_with_messages, np.int64), counts)
     empty = np.zeros(0, np.int64)
     shapes = np.concatenate([empty, *(of_rank["shape"] for of_rank in sums)])
-    described = {name: np.asarray(of) for name, of in describe_shapes(trace, shapes).items()}
+    described = {
+        name: np.asarray(column) for name, column in describe_shapes(trace, shapes).items()
+    }
     frame = pd.DataFrame({"rank": ranks, **described})
     for name in SUMS:
         frame[name] = np.concatenate([empty, *(of_rank[name] for of_rank in sums)])
@@ -118,7 +141,7 @@ def make_messages(trace: Trace) -> pd.DataFrame:
     partner (row of the same message as its other rank sees it, -1 if that is not in the table).
     """
     rows: MessageRows = trace.derive("message_rows")
-    return pd.DataFrame(rows.take_columns(COLUMNS), copy=False)
+    return pd.DataFrame(rows.take_columns(MESSAGE_COLUMNS), copy=False)
 
 
 @read_if_stored
@@ -152,7 +175,9 @@ def find_message_rows(trace: Trace) -> MessageRows:
 
 def read_message_tables(trace: Trace) -> tuple[pd.DataFrame, MessageRows, Intervals]:
     """Return the table of logged calls, their messages, and the intervals: one pass."""
-    span = (trace.begin_ns, trace.end_ns) if isinstance(trace, TraceWindow) else (START_NS, END_NS)
+    span = (START_NS, END_NS, 0)
+    if isinstance(trace, TraceWindow):
+        span = (trace.begin_ns, trace.end_ns, trace.margin_ns)
     logs, intervals = read_message_logs(trace, trace.ranks_with_messages, span=span)
     calls = _make_calls(trace, logs)
     facts = trace.derive("shape_facts")
@@ -163,12 +188,12 @@ def read_message_tables(trace: Trace) -> tuple[pd.DataFrame, MessageRows, Interv
     return calls, rows, intervals
 
 
-def _make_calls(trace: Trace, of: MessageCalls) -> pd.DataFrame:
-    columns: dict[str, Any] = {"rank": of.rank, "thread": of.thread}
-    columns |= describe_shapes(trace, of.shape)
-    columns |= {"enter_ns": of.enter_ns, "exit_ns": of.exit_ns, "messages": of.parts}
-    columns |= {"epoch": of.epoch, "lock": of.lock}
-    columns |= {"polls": of.polls, "polled_ns": of.polled_ns}
+def _make_calls(trace: Trace, calls: MessageCalls) -> pd.DataFrame:
+    columns: dict[str, Any] = {"rank": calls.rank, "thread": calls.thread}
+    columns |= describe_shapes(trace, calls.shape)
+    columns |= {"enter_ns": calls.enter_ns, "exit_ns": calls.exit_ns, "messages": calls.parts}
+    columns |= {"epoch": calls.epoch, "lock": calls.lock}
+    columns |= {"polls": calls.polls, "polled_ns": calls.polled_ns}
     return pd.DataFrame(columns, copy=False)
 
 
@@ -182,13 +207,13 @@ def _mark_sends_after_cancel(messages: MessageRows, calls: pd.DataFrame) -> None
     if not len(cancels):
         return
     keys = ["rank", "communicator", "destination", "tag"]
-    of = messages.take_columns([*keys, "call", "posted_ns", "received"])
-    is_sent, posted = ~of["received"], of["posted_ns"]
+    facts = messages.take_columns([*keys, "call", "posted_ns", "received"])
+    is_sent, posted = ~facts["received"], facts["posted_ns"]
     unknown = cancels[calls["messages"].to_numpy()[cancels] == 0]
-    doubtful = is_sent & np.isin(of["rank"], calls["rank"].to_numpy()[unknown])
-    of["tag"] %= TAG_CLASSES
-    frame = pd.DataFrame({name: of[name] for name in keys})
-    frame["since"] = np.where(is_sent & np.isin(of["call"], cancels), posted, MAX_NS)
+    doubtful = is_sent & np.isin(facts["rank"], calls["rank"].to_numpy()[unknown])
+    facts["tag"] %= TAG_CLASSES
+    frame = pd.DataFrame({name: facts[name] for name in keys})
+    frame["since"] = np.where(is_sent & np.isin(facts["call"], cancels), posted, MAX_NS)
     doubtful |= is_sent & (posted >= frame.groupby(keys)["since"].transform("min"))
     messages.rows["flags"][doubtful] |= DOUBTFUL
 
@@ -211,3 +236,114 @@ def make_shape_facts(trace: Trace) -> dict[str, Any]:
         "communicator": np.array([shape.communicator for shape in shapes] + [-1], np.int32),
         "peer": np.array([shape.peer for shape in shapes] + [-1], np.int32),
     }
+
+
+@dataclass(frozen=True)
+class MessageRows:
+    """Messages in the order of their calls.
+
+    rows: of MESSAGE. communicators, peers, sites: of each shape. rank, enter_ns, exit_ns: of each
+    call.
+    """
+
+    rows: Array
+    communicators: Array
+    peers: Array
+    sites: Array
+    rank: Array
+    enter_ns: Int
+    exit_ns: Int
+
+    def make_struct(self, ranks: int) -> Struct:
+        """Return the struct in C."""
+        values = {name: getattr(self, name) for name in TABLE if hasattr(self, name)}
+        counts = {"count": len(self.rows), "ranks": ranks}
+        return Struct(TABLE, values | counts | {"messages": self.rows})
+
+    def have_flag(self, flag: int) -> Bool:
+        """Return which messages have a flag."""
+        return (self.rows["flags"] & flag) > 0
+
+    def get_peers(self, rows: Array) -> Array:
+        """Return the other rank of some messages, -1 if it is unknown."""
+        unknown = (rows["flags"] & UNKNOWN_PEER) > 0
+        return np.where(unknown, np.int32(-1), self.peers[rows["shape"]])
+
+    def take_columns(self, names: Sequence[str], rows: Array | None = None) -> dict[str, Array]:
+        """Return columns of `Trace.messages`; rows: some of the rows."""
+        return {
+            name: self._take_column(name, self.rows if rows is None else rows) for name in names
+        }
+
+    def _take_column(self, name: str, rows: Array) -> Array:
+        if name in OF_SHAPE:
+            column: Array = getattr(self, OF_SHAPE[name])[rows["shape"]]
+        elif name in FLAGS:
+            column = (rows["flags"] & FLAGS[name]) > 0
+        elif name == "rank":
+            column = self.rank[rows["call"]]
+        elif name in ("source", "destination"):
+            is_peer = ((rows["flags"] & RECEIVED_FLAG) > 0) == (name == "source")
+            column = np.where(is_peer, self.get_peers(rows), self.rank[rows["call"]])
+        elif name == "sure":
+            column = (rows["flags"] & (UNSURE | DOUBTFUL)) == 0
+            column &= self.get_peers(rows) >= 0
+        else:
+            column = rows[name].astype(np.int64 if name in WIDE else rows[name].dtype)
+        return column
+
+
+def pack_messages(table: pd.DataFrame, calls: pd.DataFrame) -> MessageRows:
+    """Return the rows of the tables `Trace.messages` and `Trace.message_calls`."""
+    facts_of_messages: dict[str, Any] = {
+        str(name): column.to_numpy() for name, column in table.items()
+    }
+    rows = np.zeros(len(table), MESSAGE)
+    for name in ("posted_ns", "bytes", "call", "partner", "number", "tag"):
+        rows[name] = facts_of_messages[name]
+    rows["flags"] = (
+        RECEIVED_FLAG * facts_of_messages["received"]
+        + COMPLETE * facts_of_messages["complete"]
+        + DOUBTFUL * ~facts_of_messages["sure"]
+    )
+    if "any_source" in facts_of_messages:  # data sets of earlier versions lack it
+        rows["flags"] |= (ANY_SOURCE * facts_of_messages["any_source"]).astype(np.uint8)
+    peer = np.where(
+        facts_of_messages["received"], facts_of_messages["source"], facts_of_messages["destination"]
+    )
+    facts = [facts_of_messages["communicator"], peer, facts_of_messages["site_id"]]
+    sizes = [int(fact.max(initial=-1)) + 2 for fact in facts]  # unknown facts are -1
+    code = np.ravel_multi_index([fact.astype(np.int64) + 1 for fact in facts], sizes)
+    codes, rows["shape"] = np.unique(code, return_inverse=True)
+    communicators, peers, sites = np.unravel_index(codes, sizes)
+    rank, enter_ns, exit_ns = (calls[name].to_numpy() for name in ("rank", "enter_ns", "exit_ns"))
+    return MessageRows(rows, communicators - 1, peers - 1, sites - 1, rank, enter_ns, exit_ns)
+
+
+def find_local(trace: Trace) -> Bool:
+    """Return whether the numbers of messages of each communicator identify nothing.
+
+    Those of unknown communicators are local to a rank. The last element is for no communicator.
+    """
+    return np.array([c.is_local for c in trace.tables.communicators] + [True], np.bool_)
+
+
+def find_partners(messages: Struct, is_local: Bool) -> None:
+    """Set the partner of each message: the last row in which its other rank sees it, or -1.
+
+    The receiver of a message does not know its bytes if the program ignores the status. Then these
+    become those of the partner. messages: of TABLE. is_local: of each communicator,
+    whether the numbers of its messages identify nothing.
+    """
+    ranks, count = int(messages.fields[1]), int(messages.fields[0])
+    first, rows = np.zeros((2, ranks + 1), np.int64), np.empty(count, np.int32)
+    next_ = np.zeros((2, ranks), np.int64)
+    call_library("message_match_group", messages, is_local, first, next_, rows)
+    of_sent, of_received = np.diff(first)
+    table = np.empty((1 << (2 * int(of_sent.max(initial=0))).bit_length(), 2), np.int64)
+    for rank in np.flatnonzero((of_sent > 0) & (of_received > 0)).tolist():
+        sent, received = (rows[first_row[rank] : first_row[rank + 1]] for first_row in first)
+        size = 1 << (2 * len(sent)).bit_length()
+        sides = sent, len(sent), received, len(received)
+        call_library("message_match_rank", messages, *sides, table, size)
+    call_library("message_match_sizes", messages)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.model.machine import find_pace
-from mpiprof.operations import MANAGEMENT_COLLECTIVES
+from mpiprof.collectives.machine import find_pace
+from mpiprof.facts.operations import MANAGEMENT_COLLECTIVES
 from mpiprof.trace.metadata import Communicator
 from mpiprof.trace.types import Array, Float, Int
 
@@ -49,11 +49,11 @@ def _scatter(s: Float, r: Float, root: int) -> Volume:
     """Return each rank's share. The root's share is the whole minus the other ranks' shares."""
     share = r.copy()
     if root >= 0:
-        whole = s[root]
+        root_bytes = s[root]
         other_shares = np.nansum(np.delete(r, root, 0), 0)
-        is_known = ~np.isnan(whole) & ~np.isnan(np.delete(r, root, 0)).any(0)
-        share[root] = np.where(is_known, np.maximum(whole - other_shares, 0), r[root])
-        message = np.where(np.isnan(whole), column_means(share), whole / len(s))
+        is_known = ~np.isnan(root_bytes) & ~np.isnan(np.delete(r, root, 0)).any(0)
+        share[root] = np.where(is_known, np.maximum(root_bytes - other_shares, 0), r[root])
+        message = np.where(np.isnan(root_bytes), column_means(share), root_bytes / len(s))
     else:
         message = column_means(share)
     return Volume(share, message)

@@ -19,6 +19,14 @@ completes it, but mostly is too short to be recorded. Then the wait ends with th
 
 A partitioned message is posted by the last MPI_Pready.
 
+Many libraries transfer large and partitioned messages only while both ranks are in calls of MPI:
+
+    rank 0  isend | waitall ── wait ─────────────┐
+    rank 1  irecv | ────── work ─────── | waitall
+
+If a rank has posted its part and works on, and the call of the other rank ends soon after this
+work, the message counts as posted at its end.
+
 A message whose posting call has no record causes no wait: its time is unknown. These are messages
 outside of the windows in which every call is recorded, and those of uncertain number.
 """
@@ -31,10 +39,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mpiprof.facts.operations import TEST_OPERATIONS
 from mpiprof.interface.analysis_library import Struct, call_library
 from mpiprof.metrics.analysis_memory import fits_in_memory
-from mpiprof.metrics.message_rows import MessageRows
+from mpiprof.metrics.collective_waits import MIN_INSIDE_NS
+from mpiprof.metrics.message_tables import MessageRows
 from mpiprof.metrics.one_sided_waits import ONE_SIDED_STATES, find_one_sided_waits
+from mpiprof.metrics.row_order import find_last_rows, put_in_order
+from mpiprof.metrics.wait_states import MIN_BLOCKING_NS
+from mpiprof.trace.messages import RECEIVED_FLAG
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Int
@@ -44,12 +57,13 @@ STATES = (*MESSAGE_STATES, *ONE_SIDED_STATES)
 PLACE = ["communicator", "peer", "site_id"]  # of a shape
 # Smaller messages are sent at once by all MPI libraries, unless the send is synchronous.
 MIN_RENDEZVOUS_BYTES = 4096
+MAX_TRANSFER_SHARE = 0.1  # of a wait for the other rank's work, that the transfer after it takes
 RECORDED_NS = 20_000  # duration of a call from which it is recorded outside of complete windows
 
 # The fields of core/python_api/postings.h.
 POSTINGS = {
     "clock_error_ns": int,
-    **dict.fromkeys(("is_synchronous", "is_partitioned"), np.bool_),
+    **dict.fromkeys(("is_synchronous", "is_partitioned", "is_test"), np.bool_),
     "posted_ns": np.int64,
     "state": np.uint8,
     "counts": np.int64,
@@ -97,15 +111,15 @@ def make_message_waits(trace: Trace) -> pd.DataFrame:
         waits = trace.derive("postings").waits
         if isinstance(trace, TraceWindow):
             is_here = trace.covers(waits["begin_ns"])
-            waits = {name: of[is_here] for name, of in waits.items()}
+            waits = {name: column[is_here] for name, column in waits.items()}
     columns: dict[str, Any] = dict(waits)
     columns["state"] = pd.Categorical.from_codes(columns["state"], pd.Index(STATES))
-    found = pd.DataFrame(columns, copy=False)
+    message_waits = pd.DataFrame(columns, copy=False)
     table: pd.DataFrame = trace.derive("one_sided_waits")
     if not len(table):
-        return found
-    table = table.astype({"state": found["state"].dtype})
-    return pd.concat([found, table]).sort_values("call", kind="stable", ignore_index=True)
+        return message_waits
+    table = table.astype({"state": message_waits["state"].dtype})
+    return pd.concat([message_waits, table]).sort_values("call", kind="stable", ignore_index=True)
 
 
 def make_one_sided_waits(trace: Trace) -> pd.DataFrame:
@@ -128,12 +142,47 @@ def find_postings(trace: Trace) -> Postings:
         "clock_error_ns": trace.clock_error_ns,
         "is_synchronous": _find_shapes(trace, messages, "ssend"),
         "is_partitioned": _find_shapes(trace, messages, "psend", "precv"),
+        "is_test": _find_tests(trace),
     }
     structs = messages.make_struct(trace.ranks), Struct(POSTINGS, values)
     call_library("postings_begin", *structs, MIN_RENDEZVOUS_BYTES)
     call_library("postings_check", *structs)
+    _move_to_progress(trace, messages, posted, state)
     waits = _find_waits(*structs, len(messages.rank))
     return Postings(posted, state, messages, waits)
+
+
+def _move_to_progress(trace: Trace, messages: MessageRows, posted_ns: Int, state: Array) -> None:
+    """Set the time of each message that waits for its other rank's work to the end of this work."""
+    intervals = trace.intervals
+    is_long = messages.exit_ns - messages.enter_ns >= MIN_INSIDE_NS
+    row = np.flatnonzero((state == KNOWN) & is_long[messages.rows["call"]])
+    rows = messages.rows[row]
+    since = np.maximum(posted_ns[row], messages.enter_ns[rows["call"]])
+    exit_ = messages.exit_ns[rows["call"]]
+    is_large = (rows["flags"] & RECEIVED_FLAG == 0) | (rows["bytes"] >= MIN_RENDEZVOUS_BYTES)
+    chosen = is_large & (exit_ - since >= MIN_INSIDE_NS)
+    if not chosen.any() or not len(intervals):
+        return
+    row, rows, since, exit_ = (column[chosen] for column in (row, rows, since, exit_))
+    names = ("rank", "begin_ns", "end_ns")
+    columns = [intervals[name].to_numpy(np.int64) for name in names]
+    rank, begin, end = put_in_order(columns, trace.ranks)
+    peer = messages.get_peers(rows).astype(np.int64)
+    at = find_last_rows((rank, begin), peer, since + MIN_BLOCKING_NS, until=True)
+    until = end[at]
+    margin = np.maximum(MIN_BLOCKING_NS, MAX_TRANSFER_SHARE * (until - since))
+    is_awaited = (at >= 0) & (until > since) & (until <= exit_) & (exit_ - until <= margin)
+    posted_ns[row[is_awaited]] = until[is_awaited]
+
+
+def find_wait_ends(trace: Trace) -> Int:
+    """Return the end of the last wait in each row of `message_calls`, its begin without a wait."""
+    until = trace.message_calls["enter_ns"].to_numpy(np.int64, copy=True)
+    if len(until):
+        for waits in (trace.derive("postings").waits, trace.derive("one_sided_waits")):
+            np.maximum.at(until, np.asarray(waits["call"]), np.asarray(waits["until_ns"]))
+    return until
 
 
 def find_unknown_waits(trace: Trace) -> list[Int]:
@@ -162,9 +211,15 @@ def _find_waits(table: Struct, postings: Struct, calls: int) -> dict[str, Array]
     """Return the calls that wait, as WAITS."""
     waits: dict[str, Array] = {name: np.empty(calls, dtype) for name, dtype in WAITS.items()}
     count = np.zeros(1, np.int64)
-    found = Struct(WAITS | {"count": np.int64}, waits | {"count": count})
-    call_library("postings_find_waits", table, postings, found)
-    return {name: of[: count[0]] for name, of in waits.items()}
+    structure = Struct(WAITS | {"count": np.int64}, waits | {"count": count})
+    call_library("postings_find_waits", table, postings, structure)
+    return {name: column[: count[0]] for name, column in waits.items()}
+
+
+def _find_tests(trace: Trace) -> Bool:
+    """Return which rows of `message_calls` are calls that never block."""
+    operation: Any = trace.message_calls["operation"].array
+    return np.asarray(np.isin(operation.categories, TEST_OPERATIONS)[operation.codes])
 
 
 def _find_shapes(trace: Trace, messages: MessageRows, *names: str) -> Bool:
@@ -175,8 +230,8 @@ def _find_shapes(trace: Trace, messages: MessageRows, *names: str) -> Bool:
     facts: dict[str, Any] = trace.derive("shape_facts")
     operation: pd.Categorical = facts["operation"]
     is_named = np.array(
-        [any(name in of for name in names) for of in operation.categories], np.bool_
+        [any(name in category for name in names) for category in operation.categories], np.bool_
     )
-    named = pd.DataFrame({name: facts[name] for name in PLACE})[is_named[operation.codes]]
+    named_shapes = pd.DataFrame({name: facts[name] for name in PLACE})[is_named[operation.codes]]
     places = pd.MultiIndex.from_arrays([messages.communicators, messages.peers, messages.sites])
-    return np.asarray(places.isin(pd.MultiIndex.from_frame(named)))
+    return np.asarray(places.isin(pd.MultiIndex.from_frame(named_shapes)))

@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mpiprof.facts.operations import ONE_SIDED_OPERATIONS
 from mpiprof.metrics.analysis_memory import fits_in_memory
-from mpiprof.operations import ONE_SIDED_OPERATIONS
 from mpiprof.trace.communicators import GROUP
 from mpiprof.trace.messages import EXCLUSIVE
 from mpiprof.trace.trace import Trace
@@ -109,8 +109,16 @@ def find_one_sided_waits(trace: Trace) -> pd.DataFrame:
         for calls in _calls_by_window(trace).values():
             waits += find_window_waits(calls, trace.clock_error_ns)
     rows = [
-        (of.call.row, -1, of.call.rank, of.awaited, of.state, of.call.enter_ns, of.until_ns)
-        for of in waits
+        (
+            wait.call.row,
+            -1,
+            wait.call.rank,
+            wait.awaited,
+            wait.state,
+            wait.call.enter_ns,
+            wait.until_ns,
+        )
+        for wait in waits
     ]
     table = pd.DataFrame(rows, columns=list(WAIT_COLUMNS))
     table = table.astype({name: np.int64 for name in WAIT_COLUMNS if name != "state"})
@@ -147,17 +155,17 @@ def _calls_by_window(trace: Trace) -> dict[str, list[WindowCall]]:
     if "polls" in table:  # not MPI_Win_test in vain
         chosen &= table["polled_ns"] != table["exit_ns"]
     rows = np.flatnonzero(chosen.to_numpy())
-    columns: list[list[Any]] = [table[name].to_numpy()[rows].tolist() for name in COLUMNS]
+    columns: list[list[Any]] = [table[name].iloc[rows].tolist() for name in COLUMNS]
     communicators = trace.tables.communicators
     calls: defaultdict[str, list[WindowCall]] = defaultdict(list)
     for row, values in zip(rows.tolist(), zip(*columns, strict=True), strict=True):
         facts = dict(zip(COLUMNS, values, strict=True))
-        of = communicators[facts.pop("communicator")]
-        if of.is_local or of.origin not in (WINDOW, GROUP):
+        communicator = communicators[facts.pop("communicator")]
+        if communicator.is_local or communicator.origin not in (WINDOW, GROUP):
             continue
-        is_group = of.origin == GROUP
-        members = tuple(of.ranks.tolist()) if is_group else ()
-        window = str(of.parent) if is_group else of.identity
+        is_group = communicator.origin == GROUP
+        members = tuple(communicator.ranks.tolist()) if is_group else ()
+        window = str(communicator.parent) if is_group else communicator.identity
         calls[window].append(WindowCall(row, members=members, **facts))
     return calls
 
@@ -189,7 +197,7 @@ def _find_epochs(
 def _take_numbered(epochs: Iterable[Epoch]) -> list[Epoch]:
     """Return the epochs of each rank up to the first that lacks a record or its group."""
     counts: Counter[int] = Counter()
-    taken, broken = [], set()
+    numbered, broken = [], set()
     for epoch in epochs:
         rank = epoch.first.rank
         if epoch.first.epoch == 0:  # with an empty group
@@ -198,8 +206,8 @@ def _take_numbered(epochs: Iterable[Epoch]) -> list[Epoch]:
         if not epoch.first.members or epoch.first.epoch != counts[rank]:
             broken.add(rank)
         if rank not in broken:
-            taken.append(epoch)
-    return taken
+            numbered.append(epoch)
+    return numbered
 
 
 def _match_epochs(accesses: Iterable[Epoch], exposures: Iterable[Epoch]) -> dict[int, list[Epoch]]:
@@ -286,11 +294,11 @@ def _find_lock_waits(holds: Sequence[Epoch], error_ns: int) -> Iterator[OneSided
     for index, hold in enumerate(holds):
         for call in hold.calls:
             releases = [
-                (other.released_ns, other.first.rank)
-                for other in _list_beside(holds, index, ranks, call.enter_ns)
-                if EXCLUSIVE in (hold.first.lock, other.first.lock)
-                and other.released_ns <= call.exit_ns + error_ns
-                and _is_before(other, hold)
+                (other_hold.released_ns, other_hold.first.rank)
+                for other_hold in _list_beside(holds, index, ranks, call.enter_ns)
+                if EXCLUSIVE in (hold.first.lock, other_hold.first.lock)
+                and other_hold.released_ns <= call.exit_ns + error_ns
+                and _is_before(other_hold, hold)
             ]
             wait = _make_wait(call, releases, LOCK_CONTENTION, error_ns)
             if wait is not None:

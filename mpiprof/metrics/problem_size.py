@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from mpiprof.model.schedule import Problem
-from mpiprof.operations import OPERATIONS
+from mpiprof.collectives.schedule import Problem
+from mpiprof.facts.operations import OPERATIONS
 from mpiprof.trace.types import Int
 
 SIZED_BY_RECEIVED = ("reduce_scatter_block", "scatter")  # by the bytes that a rank receives

@@ -15,11 +15,11 @@ import numpy as np
 from mpiprof.metrics.instance_rows import Rows
 from mpiprof.trace.types import Array, Float, Int
 
-# Of each instance: mean time inside, wait, and time inside without wait, both summed over ranks.
+# Values of each instance: mean time inside, wait and time inside without wait, sums over ranks.
 QUANTITIES = ("elapsed", "wait", "transfer")
 LEVELS = {"p50": 50, "p90": 90, "p99": 99}  # percent
 COLUMNS = ("elapsed", "wait")  # the quantities in the table of call sites
-NAMES = tuple(f"{of}_{level}_ns" for of in COLUMNS for level in LEVELS)
+NAMES = tuple(f"{quantity}_{level}_ns" for quantity in COLUMNS for level in LEVELS)
 
 BITS = 6  # of the fraction
 SHIFT = 52 - BITS
@@ -52,9 +52,9 @@ def bucket_middles(buckets: Int) -> Float:
     return np.where(buckets > 0, (low + high) / 2, 0.0)
 
 
-def make_key(callsite: Int, of: Int, bucket: Int) -> Int:
+def make_key(callsite: Int, quantity: Int, bucket: Int) -> Int:
     """Return a number for a call site, an index into QUANTITIES and a bucket, in this order."""
-    return (callsite * len(QUANTITIES) + of << WIDE) + bucket
+    return (callsite * len(QUANTITIES) + quantity << WIDE) + bucket
 
 
 class Quantiles:
@@ -80,15 +80,15 @@ class Quantiles:
         buckets += np.arange(len(QUANTITIES))[:, None] * span
         used, counts = count_distinct(buckets, len(callsites) * len(QUANTITIES) * span)
         group, bucket = np.divmod(used, span)
-        site, of = np.divmod(group, len(QUANTITIES))
-        self._append_counts(make_key(callsites[site], of, bucket + low), counts)
+        site, quantity = np.divmod(group, len(QUANTITIES))
+        self._append_counts(make_key(callsites[site], quantity, bucket + low), counts)
 
     def add_counts(self, part: Quantiles, callsites: Int) -> None:
         """Add the counts of another object; its call site i is callsites[i] in this object."""
         for keys, counts in part.parts:
             group, bucket = np.divmod(keys, 1 << WIDE)
-            site, of = np.divmod(group, len(QUANTITIES))
-            self._append_counts(make_key(callsites[site], of, bucket), counts)
+            site, quantity = np.divmod(group, len(QUANTITIES))
+            self._append_counts(make_key(callsites[site], quantity, bucket), counts)
 
     def make_table(self, callsites: int) -> dict[str, Float]:
         """Return NAMES with one value per call site; NaN without complete instances."""
@@ -132,8 +132,8 @@ class Quantiles:
         if not self.parts:
             return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
         keys, counts = self.parts[0]
-        site, of = np.divmod(keys >> WIDE, len(QUANTITIES))
-        chosen = of == QUANTITIES.index(quantity)
+        site, number = np.divmod(keys >> WIDE, len(QUANTITIES))
+        chosen = number == QUANTITIES.index(quantity)
         return site[chosen], keys[chosen] & ((1 << WIDE) - 1), counts[chosen]
 
     def _append_counts(self, keys: Int, counts: Array) -> None:

@@ -17,6 +17,7 @@ from mpiprof.metrics.wait_states import awaited_rows, compute_waits
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.layout import OUTSIDE_CLASSES
 from mpiprof.trace.rank_arrays import get_column
+from mpiprof.trace.rank_group import skip_to
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import CALL, COMPLETION, EXTENSION, OUTSIDE, Array, Float, Int
 
@@ -46,9 +47,9 @@ def make_rank_totals(trace: Trace) -> pd.DataFrame:
             if key not in totals:
                 totals[key] = values
                 continue
-            for name, mine in totals[key].items():
+            for name, total in totals[key].items():
                 join = np.maximum if name == MAX_COLUMN else np.add
-                join(mine, values[name], out=mine)
+                join(total, values[name], out=total)
     operations = [key.operation for key in over.callsites]
     communicators = trace.recorded_communicators
     parts = []
@@ -199,7 +200,7 @@ def find_call(trace: Trace, rank: int, enter_ns: int) -> tuple[int, int] | None:
     enter_ns: on the joint clock; it identifies the call.
     """
     stream = trace.open_stream(rank)
-    stream.skip_to(enter_ns)
+    skip_to([stream], enter_ns)
     for thread in stream.threads:
         while (block := thread.read(NEAR)) is not None and int(block.enter_ns[0]) <= enter_ns:
             at = np.flatnonzero(block.enter_ns == enter_ns)[:1]

@@ -37,9 +37,13 @@ class RunTimes:
     def total_wait(self) -> Estimate:
         """All waiting, in collectives and for messages."""
         of_messages = 0.0 if math.isnan(self.message_wait_ns) else self.message_wait_ns
-        of = self.collective_wait
-        if not math.isnan(of.value):
-            return Estimate(of.value + of_messages, of.low + of_messages, of.high + of_messages)
+        estimate = self.collective_wait
+        if not math.isnan(estimate.value):
+            return Estimate(
+                estimate.value + of_messages,
+                estimate.low + of_messages,
+                estimate.high + of_messages,
+            )
         return Estimate(*[of_messages] * 3) if of_messages else UNKNOWN_ESTIMATE
 
 
@@ -76,8 +80,8 @@ def _sum_over_callsites(trace: Trace, name: str) -> Estimate:
     value, low, high = (float(table[column].sum()) if len(table) else 0.0 for column in columns)
     if trace.sampling_interval > 1 and trace.record != "summary":
         sums, keys = trace.aggregate
-        most = float(trace.process_time_ns)
-        low, high = sums.sampled.estimate_interval(name, value, range(len(keys)), most)
+        max_ns = float(trace.process_time_ns)
+        low, high = sums.sampled.estimate_interval(name, value, range(len(keys)), max_ns)
     return Estimate(value, low, high)
 
 

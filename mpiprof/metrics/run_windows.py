@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from mpiprof.facts.operations import WaitRule
 from mpiprof.metrics.analysis_memory import (
     BYTES_PER_CALL_RECORD,
     BYTES_PER_MESSAGE_RECORD,
@@ -23,16 +24,14 @@ from mpiprof.metrics.analysis_memory import (
     limit_analysis_bytes,
 )
 from mpiprof.metrics.instance_metrics import InstanceMetrics, take_complete
-from mpiprof.operations import WaitRule
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.chunks import SEARCHED_RECORDS, Chunk, count_capacity
-from mpiprof.trace.time_window import MARGIN_CHUNKS, are_of_all_ranks, select_meeting
+from mpiprof.trace.time_window import MARGIN_CHUNKS, MARGIN_SHARE, are_of_all_ranks, select_meeting
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import END_NS, START_NS, Float, Int
 
 SAMPLED_RANKS = 16  # whose records show how the records of a run are distributed over time
 MIN_RECORDS = 64  # of a thread in a window
-MIN_SHARE = 0.25  # of the memory that remains for the records of a window
 
 
 def divide_run(trace: Trace) -> list[tuple[int, int]]:
@@ -56,8 +55,9 @@ def count_margin_bytes(trace: Trace) -> int:
         of for rank in trace.ranks_with_messages for of in _list_message_threads(trace, rank)
     ]
     records = count_capacity(of[0] for of in threads) * find_message_share(threads)
-    most = (1 + 2 * MARGIN_CHUNKS) * BYTES_PER_MESSAGE_RECORD * records
-    return min(round(most), count_message_bytes(trace))
+    most = 2 * MARGIN_CHUNKS * BYTES_PER_MESSAGE_RECORD * records
+    share = 2 * MARGIN_SHARE / (1 + 2 * MARGIN_SHARE)
+    return min(round(most), count_message_bytes(trace), round(share * limit_analysis_bytes()))
 
 
 def count_windows(trace: Trace) -> int:
@@ -65,7 +65,7 @@ def count_windows(trace: Trace) -> int:
     if fits_in_memory(trace):
         return 1
     limit = limit_analysis_bytes()
-    rest = max(limit - count_margin_bytes(trace), MIN_SHARE * limit)
+    rest = limit - count_margin_bytes(trace)
     threads = itertools.chain(trace.logs.threads.values(), trace.logs.messages.values())
     longest = max(map(count_capacity, threads), default=1)
     return min(-int(-count_analysis_bytes(trace) // rest), max(longest // MIN_RECORDS, 1))

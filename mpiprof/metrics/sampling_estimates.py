@@ -43,7 +43,7 @@ class SampledInstances:
     # By call site: sums of ESTIMATED_SUMS of calls that are recorded in any case (MPI_*_init of
     # persistent operations and MPI_Finalize).
     always: dict[int, Float] = field(default_factory=dict)
-    made: Counter[int] = field(default_factory=Counter)  # MPI_*_init calls by communicator
+    init_calls: Counter[int] = field(default_factory=Counter)  # MPI_*_init calls by communicator
 
     def add(self, batch: Batch, rows: Rows, callsites: Sequence[CallsiteKey]) -> None:
         """Add the instances of a batch."""
@@ -58,10 +58,12 @@ class SampledInstances:
         values = np.stack([np.nan_to_num(getattr(rows, name)) for name in ESTIMATED_SUMS])
         index = batch.communicator.index
         for i in np.unique(site[alone]).tolist():
-            mine = site == i
-            self.always[int(ids[i])] = self.always.get(int(ids[i]), 0.0) + values[:, mine].sum(1)
+            at_callsite = site == i
+            self.always[int(ids[i])] = self.always.get(int(ids[i]), 0.0) + values[
+                :, at_callsite
+            ].sum(1)
         if makes.any():
-            self.made[index] += int(makes.sum())
+            self.init_calls[index] += int(makes.sum())
         if not alone.all():
             usual = ~alone
             self._add(index, within[usual], number[usual], ids[site[usual]], values[:, usual])
@@ -75,30 +77,30 @@ class SampledInstances:
         sums = np.add.reduceat(each, begins, axis=1)
         last = np.maximum.reduceat(number[order], begins)
         groups = zip(within[begins].tolist(), callsite[begins].tolist(), last.tolist(), strict=True)
-        for i, (which, of, number_of_last) in enumerate(groups):
+        for i, (which, number_of_callsite, number_of_last) in enumerate(groups):
             population = (index, which)
             self.counts[population] += int(sums[0, i])
             self.last[population] = max(self.last.get(population, 0), number_of_last)
-            parts = self.parts.setdefault(of, {})
+            parts = self.parts.setdefault(number_of_callsite, {})
             parts[population] = parts.get(population, 0.0) + sums[:, i]
 
-    def add_sampled(self, other: SampledInstances, callsites: Int) -> None:
+    def add_sampled(self, samples: SampledInstances, callsites: Int) -> None:
         """Add the samples of another object; its call site i is callsites[i] in this object."""
-        self.counts.update(other.counts)
-        self.made.update(other.made)
-        for population, last in other.last.items():
+        self.counts.update(samples.counts)
+        self.init_calls.update(samples.init_calls)
+        for population, last in samples.last.items():
             self.last[population] = max(self.last.get(population, 0), last)
-        for site, parts in other.parts.items():
-            mine = self.parts.setdefault(int(callsites[site]), {})
+        for site, parts in samples.parts.items():
+            parts_of_callsite = self.parts.setdefault(int(callsites[site]), {})
             for population, sums in parts.items():
-                mine[population] = mine.get(population, 0.0) + sums
-        for site, sums in other.always.items():
+                parts_of_callsite[population] = parts_of_callsite.get(population, 0.0) + sums
+        for site, sums in samples.always.items():
             number = int(callsites[site])
             self.always[number] = self.always.get(number, 0.0) + sums
 
     def estimate_instances(self, population: Population) -> float:
         """Return the estimated number of instances, excluding calls that are always recorded."""
-        always = self.made[population[0]] if population[1] == 0 else 0
+        always = self.init_calls[population[0]] if population[1] == 0 else 0
         return float(max(self.last[population] + self.every - 1 - always, self.counts[population]))
 
     def estimate_scales(self, callsites: int, most_ns: float) -> Float:
@@ -109,7 +111,10 @@ class SampledInstances:
         scale, elapsed = np.ones(callsites), np.zeros(callsites)
         for callsite, parts in self.parts.items():
             count = [float(sums[0]) for sums in parts.values()]
-            weight = [self.estimate_instances(of) / self.counts[of] for of in parts]
+            weight = [
+                self.estimate_instances(population) / self.counts[population]
+                for population in parts
+            ]
             scale[callsite] = np.average(weight, weights=count)
             elapsed[callsite] = sum(float(sums[1]) for sums in parts.values())
         estimated = float((scale * elapsed).sum())
@@ -132,7 +137,9 @@ class SampledInstances:
         for callsite in callsites:
             for population, sums in self.parts.get(callsite, {}).items():
                 joined[population] = joined.get(population, 0.0) + sums
-        always = sum(float(self.always[of][at]) for of in callsites if of in self.always)
+        always = sum(
+            float(self.always[callsite][at]) for callsite in callsites if callsite in self.always
+        )
         recorded = sum(float(sums[1 + at]) for sums in joined.values())
         if recorded <= 0:
             return value, value
@@ -178,9 +185,9 @@ def interval_columns(trace: Trace, totals: Mapping[str, Float]) -> dict[str, Int
     for name, values in totals.items():
         low = high = values
         if sampled is not None:
-            most = float(trace.process_time_ns)
+            max_ns = float(trace.process_time_ns)
             rows = enumerate(values.tolist())
-            pairs = [sampled.estimate_interval(name, value, [i], most) for i, value in rows]
+            pairs = [sampled.estimate_interval(name, value, [i], max_ns) for i, value in rows]
             low, high = np.array(pairs).reshape(-1, 2).T
         columns[f"total_{name}_low_ns"] = low.astype(np.int64)
         columns[f"total_{name}_high_ns"] = high.astype(np.int64)

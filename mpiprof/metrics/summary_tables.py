@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.metrics.summary_callsites import is_waiting_observed
+from mpiprof.metrics.callsite_sums import is_waiting_observed
 from mpiprof.metrics.tables import label_sites
 from mpiprof.trace import selector_log
 from mpiprof.trace.insitu_statistics import Statistics, read_statistics

@@ -112,11 +112,11 @@ class _EventColumns:
 
     def __init__(self, trace: Trace) -> None:
         shapes, labels = trace.tables.shapes, label_sites(trace)
-        of = trace.tables.communicators
+        communicators = trace.tables.communicators
         texts = {
             "operation": [s.operation for s in shapes],
             "site": [labels[s.site] for s in shapes],
-            "communicator": [of[s.communicator].identity for s in shapes],
+            "communicator": [communicators[s.communicator].identity for s in shapes],
             "algorithm": [s.algorithm for s in shapes],
             "flags": [" ".join(s.flags) for s in shapes],
         }

@@ -46,30 +46,30 @@ def jackknife_estimate(
     """
     from scipy import special
 
-    whole = sums.sum(0)
-    value = statistic(whole)
+    total = sums.sum(0)
+    value = statistic(total)
     count = len(sums)
     half: Float = np.full(len(value), np.nan)
     if count >= 3:
-        without = np.stack([statistic(whole - part) for part in sums])
+        without = np.stack([statistic(total - part) for part in sums])
         spread = ((without - without.mean(0)) ** 2).sum(0) * (count - 1) / count
         half = special.stdtrit(count - 1, (1 + CONFIDENCE) / 2) * np.sqrt(spread)
     low, high = value - half, value + half
     if bounds is not None:
-        least, most = np.minimum(value, bounds[0]), np.maximum(value, bounds[1])
-        low, high = np.maximum(low, least), np.minimum(high, most)
+        lower, upper = np.minimum(value, bounds[0]), np.maximum(value, bounds[1])
+        low, high = np.maximum(low, lower), np.minimum(high, upper)
     return [Estimate(*limits) for limits in np.stack([value, low, high], 1).tolist()]
 
 
-def nodes_differ(lateness: Float, node: Int, least: float) -> bool:
+def nodes_differ(lateness: Float, node: Int, min_difference: float) -> bool:
     """Return whether lateness (ns, one value per rank) differs significantly between nodes.
 
-    Uses Fisher's test, which requires a node with two ranks. least: difference of medians in ns.
+    Uses Fisher's test, which requires a node with two ranks. min_difference: of medians, in ns.
     """
     groups = [lateness[node == number] for number in np.unique(node)]
     if len(groups) < 2 or max(map(len, groups)) < 2:
         return False
-    if np.ptp([np.median(group) for group in groups]) <= least:
+    if np.ptp([np.median(group) for group in groups]) <= min_difference:
         return False
     # One late rank would otherwise hide a slow node.
     groups = [_clip_outliers(group) for group in groups]
@@ -108,8 +108,8 @@ def median_before_last(arrival: Array) -> Float:
     The last arrival minus this median is what `subtract_median_of_others` returns for it. A column
     of one value has this value.
     """
-    others = max(len(arrival) - 1, 1)
-    middle = [(others - 1) // 2, others // 2]
+    other_count = max(len(arrival) - 1, 1)
+    middle = [(other_count - 1) // 2, other_count // 2]
     ordered = np.partition(arrival, middle, axis=0)
     return np.asarray(ordered[middle].mean(0))
 

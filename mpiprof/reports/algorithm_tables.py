@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any
 
 from mpiprof.interface.format_units import format_count, format_runs, format_size, format_time
-from mpiprof.reports.table import Column, render, wrap_paragraph
+from mpiprof.reports.table import TableColumn, render, wrap_paragraph
 
 FAMILIES = {"openmpi": "Open MPI", "mpich": "MPICH"}
 PROOF_MEANING = (
@@ -21,7 +21,7 @@ PROOF_MEANING = (
 
 
 @dataclass(frozen=True)
-class Prediction:
+class AlgorithmPrediction:
     """Predicted times of an operation, in ns."""
 
     rows: Sequence[tuple[str, float, float]]  # name, end, end after the last arrival
@@ -100,19 +100,19 @@ def times_text(end: float, after_last: float) -> str:
     return f"The last process ends at {format_time(end)}{delay}"
 
 
-def prediction_table(prediction: Prediction) -> str:
+def prediction_table(prediction: AlgorithmPrediction) -> str:
     """Return the table of predicted times, with the lower bound below it."""
     bound_after = max(0.0, prediction.bound - prediction.last_arrival)
     rows = [*prediction.rows, ("lower bound", prediction.bound, bound_after)]
     columns = [
-        Column("algorithm", [name for name, _, _ in rows], left=True),
-        Column("ends at", [format_time(end) for _, end, _ in rows]),
+        TableColumn("algorithm", [name for name, _, _ in rows], left=True),
+        TableColumn("ends at", [format_time(end) for _, end, _ in rows]),
     ]
     if prediction.last_arrival > 0:
-        columns.append(Column("after the last arrival", [format_time(r[2]) for r in rows]))
+        columns.append(TableColumn("after the last arrival", [format_time(r[2]) for r in rows]))
     bound = prediction.bound
     ratios = [f"{end / bound:.2f}" if bound > 0 else "" for _, end, _ in prediction.rows]
-    columns.append(Column("of the bound", [*ratios, ""]))
+    columns.append(TableColumn("of the bound", [*ratios, ""]))
     text = render(*columns)
     text += "\n" + wrap_paragraph(
         "lower bound: alpha, and beta for all bytes that one process has to send or to receive"
@@ -122,7 +122,7 @@ def prediction_table(prediction: Prediction) -> str:
     return text
 
 
-def predictions_as_data(prediction: Prediction) -> dict[str, Any]:
+def predictions_as_data(prediction: AlgorithmPrediction) -> dict[str, Any]:
     """Return predictions as JSON data."""
     return {
         "lower_bound_ns": prediction.bound,
@@ -144,12 +144,16 @@ def proof_table(rows: Sequence[Mapping[str, Any]]) -> str:
         sizes = [(row["least_bytes"], row["most_bytes"]) for row in good]
         spans = [f"{least} to {format_size(most)}" if most > 0 else "" for least, most in sizes]
         columns = [
-            Column("operation", names, left=True),
-            Column("algorithm", [row["algorithm"] for row in good], left=True),
-            Column("processes", [format_runs(row["processes"], 10) for row in good], left=True),
-            Column("roots", [format_count(row["roots"]) if row["roots"] else "" for row in good]),
-            Column("data", spans),
-            Column("problems", [format_count(row["problems"]) for row in good]),
+            TableColumn("operation", names, left=True),
+            TableColumn("algorithm", [row["algorithm"] for row in good], left=True),
+            TableColumn(
+                "processes", [format_runs(row["processes"], 10) for row in good], left=True
+            ),
+            TableColumn(
+                "roots", [format_count(row["roots"]) if row["roots"] else "" for row in good]
+            ),
+            TableColumn("data", spans),
+            TableColumn("problems", [format_count(row["problems"]) for row in good]),
         ]
         parts.append("Proved\n" + render(*columns))
     failures = [wrap_paragraph(row["failure"]) for row in rows if row["failure"]]

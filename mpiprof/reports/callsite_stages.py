@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from mpiprof.diagnosis.arrival_statistics import ArrivalStatistics, LateRank
 from mpiprof.interface.format_units import format_count, format_time
-from mpiprof.reports.late_rank_sentences import STAGES, signed_time
+from mpiprof.interface.svg import DataPicture
 from mpiprof.reports.pictures.lateness_stages import Stage, draw_stages, list_values
-from mpiprof.reports.pictures.svg import DataPicture
 from mpiprof.reports.site_labels import format_callsite
+from mpiprof.reports.words.callsite_sentences import STAGES, signed_time
 from mpiprof.trace import Trace
 
 TITLE = "Where the lateness begins"

@@ -11,9 +11,9 @@ from mpiprof.diagnosis.finding import Finding
 from mpiprof.interface.ascii_fallback import replace_unwritable
 from mpiprof.interface.terminal_colour import remove_colour
 from mpiprof.metrics import columns
-from mpiprof.reports.late_rank_sentences import name_causes
 from mpiprof.reports.site_labels import make_callsite_key
-from mpiprof.reports.table import Column, render
+from mpiprof.reports.table import TableColumn, render
+from mpiprof.reports.words.callsite_sentences import name_causes
 
 Rows = Sequence[Mapping[Any, Any]]
 
@@ -23,12 +23,14 @@ def text(callsites: Any, findings: Sequence[Finding] = ()) -> str:
     return render(*callsite_columns(callsites, findings))
 
 
-def callsite_columns(callsites: Any, findings: Sequence[Finding] = ()) -> list[Column]:
+def callsite_columns(callsites: Any, findings: Sequence[Finding] = ()) -> list[TableColumn]:
     """Return the columns of the table for a terminal or for Markdown."""
     return with_cause(view_columns(callsites, columns.TERMINAL), callsites, findings)
 
 
-def with_cause(shown: list[Column], table: Any, findings: Sequence[Finding]) -> list[Column]:
+def with_cause(
+    shown: list[TableColumn], table: Any, findings: Sequence[Finding]
+) -> list[TableColumn]:
     """Return the columns, followed by that of the causes if findings name any of them.
 
     table: rows of `Trace.callsites` or `Trace.message_callsites`.
@@ -40,11 +42,11 @@ def with_cause(shown: list[Column], table: Any, findings: Sequence[Finding]) -> 
         pairs = zip(table["operation"], table["site_id"], strict=True)
         keys = [make_callsite_key((str(operation), int(site))) for operation, site in pairs]
     causes = [named.get(key, "") for key in keys]
-    column = Column("cause", causes, left=True, style="late")
+    column = TableColumn("cause", causes, left=True, style="late")
     return [*shown, column] if any(causes) else shown
 
 
-def view_columns(table: Any, view: str, permanent: str = "") -> list[Column]:
+def view_columns(table: Any, view: str, permanent: str = "") -> list[TableColumn]:
     """Return the columns of a view; a narrow terminal does not omit the column `permanent`."""
     rows = table.to_dict("records")
     return [
@@ -53,15 +55,15 @@ def view_columns(table: Any, view: str, permanent: str = "") -> list[Column]:
     ]
 
 
-def metric_columns(rows: Rows, *names: str) -> list[Column]:
+def metric_columns(rows: Rows, *names: str) -> list[TableColumn]:
     """Return columns for another table; its rows have the values of these columns."""
     return [_cells(columns.find(name), rows) for name in names]
 
 
-def _cells(column: columns.Column, rows: Rows) -> Column:
+def _cells(column: columns.Column, rows: Rows) -> TableColumn:
     cells = [column.text(row) for row in rows]
     is_shrinkable = column.quantity == "sites"
-    return Column(column.heading, cells, column.is_text, is_shrinkable)
+    return TableColumn(column.heading, cells, column.is_text, is_shrinkable)
 
 
 def legend(table: str) -> str:

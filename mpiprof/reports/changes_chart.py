@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from mpiprof.diagnosis.site_changes import TIME, WAITING, SiteChange, measure_site_changes
+from mpiprof.diagnosis.compare_verdict import TIME, WAITING, SiteChange, measure_site_changes
 from mpiprof.interface.format_units import UNKNOWN, format_time
+from mpiprof.interface.svg import DataPicture
+from mpiprof.interface.tokens import name_operation_colour
 from mpiprof.reports.pictures.dumbbells import Dumbbell, draw_dumbbells, list_values
-from mpiprof.reports.pictures.svg import DataPicture
 from mpiprof.reports.site_labels import places
-from mpiprof.reports.tokens import name_operation_colour
 from mpiprof.trace import Trace
 
 MAX_SITES, MAX_PLACE = 12, 300

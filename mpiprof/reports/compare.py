@@ -20,17 +20,18 @@ from mpiprof.diagnosis.compare_verdict import (
 from mpiprof.errors import UsageError
 from mpiprof.interface.format_units import format_change, format_count, format_time
 from mpiprof.metrics.columns import find
-from mpiprof.reports import json, phrases
+from mpiprof.reports import json
 from mpiprof.reports.callsite_table import metric_columns
-from mpiprof.reports.cause_sentences import causes_as_data
-from mpiprof.reports.comparability import drop_changes, incomparable_sentence
-from mpiprof.reports.compare_sentences import verdict_paragraphs as in_words
 from mpiprof.reports.fail_on import label_rows
 from mpiprof.reports.json import locations_of, plain_number, totals_as_data
-from mpiprof.reports.place_sentences import format_place, places_as_data
-from mpiprof.reports.sentences import finding_title
-from mpiprof.reports.table import Column, render
-from mpiprof.reports.text import coverage_time, format_percent
+from mpiprof.reports.table import TableColumn, render
+from mpiprof.reports.text import format_percent
+from mpiprof.reports.words import callsite_sentences, trace_sentences
+from mpiprof.reports.words.change_sentences import causes_as_data, format_place, places_as_data
+from mpiprof.reports.words.compare_sentences import drop_changes, incomparable_sentence
+from mpiprof.reports.words.compare_sentences import verdict_paragraphs as in_words
+from mpiprof.reports.words.finding_sentences import finding_title
+from mpiprof.reports.words.trace_sentences import coverage_time
 from mpiprof.trace import Trace
 
 TEXT_COLUMNS = ("operation", "matched", "algorithm", "other_algorithm")
@@ -187,7 +188,9 @@ def describe_defects(traces: Sequence[Trace]) -> list[str]:
     lines = []
     for trace in traces:
         if not trace.is_complete:
-            lines += [f"{trace.path}: {line}" for line in phrases.incompleteness_lines(trace)]
+            lines += [
+                f"{trace.path}: {line}" for line in trace_sentences.incompleteness_lines(trace)
+            ]
     return lines
 
 
@@ -203,34 +206,38 @@ def run_table(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> str:
     ]
     coverages = [trace.derive("coverage") for trace in traces]
     recorded = ["all" if coverage is None else coverage_time(coverage) for coverage in coverages]
-    coverage_columns = [Column("recorded", recorded, left=True)] if any(coverages) else []
+    coverage_columns = [TableColumn("recorded", recorded, left=True)] if any(coverages) else []
     return render(
-        Column("", names, left=True),
-        Column("trace", [str(trace.path) for trace in traces], left=True, shrink=True),
-        Column("ranks", [format_count(trace.ranks) for trace in traces]),
-        Column("run time", [format_time(trace.run_ns) for trace in traces]),
+        TableColumn("", names, left=True),
+        TableColumn("trace", [str(trace.path) for trace in traces], left=True, shrink=True),
+        TableColumn("ranks", [format_count(trace.ranks) for trace in traces]),
+        TableColumn("run time", [format_time(trace.run_ns) for trace in traces]),
         *coverage_columns,
-        Column("in collectives", [_time_and_percent(c, w) for c, _, w in times]),
-        Column("waiting", [_time_and_percent(v, w) for _, v, w in times]),
+        TableColumn("in collectives", [_time_and_percent(c, w) for c, _, w in times]),
+        TableColumn("waiting", [_time_and_percent(v, w) for _, v, w in times]),
     )
 
 
 def change_table(table: pd.DataFrame) -> str:
     """Return the call sites of the first trace and another trace, with their changes."""
     rows: list[dict[Any, Any]] = table.to_dict("records")
-    counts = [_both_values(row | phrases.instance_counts(row), "count", str) for row in rows]
+    counts = [
+        _both_values(row | callsite_sentences.instance_counts(row), "count", str) for row in rows
+    ]
     columns = [
         *metric_columns(rows, "operation", "sites"),
-        Column("instances", counts, drop=1),
-        Column("time", [_both_values(row, "total_elapsed_ns", format_time) for row in rows]),
+        TableColumn("instances", counts, drop=1),
+        TableColumn("time", [_both_values(row, "total_elapsed_ns", format_time) for row in rows]),
     ]
     for name in MEAN_COLUMNS:
         head = find(name).heading
-        columns.append(Column(head, [_both_values(row, name, format_time) for row in rows], drop=2))
-        columns.append(Column(f"Δ{head}", [_format_change(row, name) for row in rows]))
+        columns.append(
+            TableColumn(head, [_both_values(row, name, format_time) for row in rows], drop=2)
+        )
+        columns.append(TableColumn(f"Δ{head}", [_format_change(row, name) for row in rows]))
     if any({row["algorithm"], row["other_algorithm"]} - {"native", ""} for row in rows):
         algorithms = [_both_values(row, "algorithm", str) for row in rows]
-        columns.append(Column("algorithm", algorithms, left=True))
+        columns.append(TableColumn("algorithm", algorithms, left=True))
     return render(*columns)
 
 

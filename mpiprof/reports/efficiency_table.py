@@ -9,7 +9,7 @@ from typing import Any
 from mpiprof.interface.format_units import UNKNOWN, format_share, format_time
 from mpiprof.metrics.efficiencies import RUN
 from mpiprof.reports.site_labels import routine_at
-from mpiprof.reports.table import Column
+from mpiprof.reports.table import TableColumn
 from mpiprof.trace import Trace
 
 MAX_PHASES = 12
@@ -59,7 +59,7 @@ def phase_title(trace: Trace) -> str:
     return f"Efficiencies by phase of {routine_at(row)}"
 
 
-def phase_columns(trace: Trace) -> list[Column]:
+def phase_columns(trace: Trace) -> list[TableColumn]:
     """Return the columns of the table of phases, or none if the run has a single phase."""
     rows = [row for row in trace.efficiencies.to_dict("records") if row["phase"] != RUN]
     rows = rows[:MAX_PHASES]
@@ -67,16 +67,16 @@ def phase_columns(trace: Trace) -> list[Column]:
         return []
     start = trace.calls_start_ns
     return [
-        Column("phase", [str(int(row["phase"])) for row in rows]),
-        Column("from", [format_time(row["begin_ns"] - start) for row in rows]),
-        Column("for", [format_time(row["end_ns"] - row["begin_ns"]) for row in rows]),
+        TableColumn("phase", [str(int(row["phase"])) for row in rows]),
+        TableColumn("from", [format_time(row["begin_ns"] - start) for row in rows]),
+        TableColumn("for", [format_time(row["end_ns"] - row["begin_ns"]) for row in rows]),
         *efficiency_columns(rows),
     ]
 
 
-def efficiency_columns(rows: list[dict[Any, Any]]) -> list[Column]:
+def efficiency_columns(rows: list[dict[Any, Any]]) -> list[TableColumn]:
     """Return the columns of the efficiencies of some rows."""
     return [
-        Column(head, [format_factor_range(row, name) for row in rows])
+        TableColumn(head, [format_factor_range(row, name) for row in rows])
         for name, head in COLUMNS.items()
     ]

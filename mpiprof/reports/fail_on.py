@@ -22,10 +22,10 @@ from mpiprof.errors import TraceError, UsageError
 from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.interface.parse_units import SIZES, TIMES
 from mpiprof.metrics import columns
-from mpiprof.reports.division import division_as_data
 from mpiprof.reports.json import FINDING_NAMES, PLACE_NAMES, ROW_TEXTS, RUN_NAMES, finding_as_data
-from mpiprof.reports.sentences import finding_title
 from mpiprof.reports.site_labels import routine_at
+from mpiprof.reports.words.division import division_as_data
+from mpiprof.reports.words.finding_sentences import finding_title
 from mpiprof.trace import Trace
 
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
@@ -50,7 +50,7 @@ NUMBER: tuple[Mapping[str, float], str] = ({"": 1.0}, "a number")
 
 
 @dataclass(frozen=True)
-class Comparison:
+class LimitComparison:
     """One comparison of a column with a value."""
 
     column: str
@@ -73,7 +73,7 @@ class JoinedConditions:
     """Conditions of which all (if `every` is set) or at least one must hold."""
 
     every: bool
-    parts: tuple[Comparison | JoinedConditions, ...]
+    parts: tuple[LimitComparison | JoinedConditions, ...]
 
     def is_met_by(self, row: Mapping[str, Any]) -> bool:
         """Return whether a row meets the joined conditions."""
@@ -85,7 +85,7 @@ class JoinedConditions:
         return tuple(column for part in self.parts for column in part.columns)
 
 
-Condition = Comparison | JoinedConditions
+Condition = LimitComparison | JoinedConditions
 
 
 def by_name(numbers: Sequence[str], texts: Sequence[str]) -> dict[str, str]:
@@ -148,10 +148,10 @@ class _Parser:
         if column in self.texts:
             if sign not in ("==", "!="):
                 raise UsageError(f"{column} is text: compare it with == or !=, not {sign}")
-            return Comparison(column, sign, value.strip("'\""))
+            return LimitComparison(column, sign, value.strip("'\""))
         if self.left and self.left[0] in (*TIMES, *SIZES, "%"):  # "1 s"
             value += self.left.pop(0)
-        return Comparison(column, sign, self.parse_number(name, column, value))
+        return LimitComparison(column, sign, self.parse_number(name, column, value))
 
     def parse_column(self, name: str) -> str:
         column_by_name = by_name(self.numbers, self.texts)

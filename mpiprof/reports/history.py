@@ -15,10 +15,14 @@ from mpiprof.diagnosis.change_points import ALPHA, MIN_RUNS, ChangePoint, find_c
 from mpiprof.errors import UsageError
 from mpiprof.interface.format_units import UNKNOWN, format_count, format_share, format_time
 from mpiprof.interface.nearest_name import suggest_names
-from mpiprof.reports.cause_sentences import cause_sentences, causes_as_data
-from mpiprof.reports.place_sentences import place_sentences, places_as_data
 from mpiprof.reports.run_summary import RunSummary
-from mpiprof.reports.table import Column, escape_markdown, render_markdown
+from mpiprof.reports.table import TableColumn, escape_markdown, render_markdown
+from mpiprof.reports.words.change_sentences import (
+    cause_sentences,
+    causes_as_data,
+    place_sentences,
+    places_as_data,
+)
 
 COMMIT_LENGTH = 8
 LEGEND = (
@@ -52,7 +56,7 @@ METRICS = (Metric("lost", "lost time"), Metric("run_s", "run time", "s"))
 
 
 @dataclass(frozen=True)
-class Change:
+class MetricChange:
     """A change of a metric before a run."""
 
     metric: Metric
@@ -69,7 +73,7 @@ class History:
     """
 
     runs: list[RunSummary]
-    changes: list[Change]
+    changes: list[MetricChange]
     others: dict[tuple[str, int], int]
     ledgers: LedgerChanges = NO_CHANGES
 
@@ -114,7 +118,7 @@ def make_history(
         points = find_change_points(values, ALPHA / len(METRICS))
         bounds = [0, *(point.index for point in points), len(runs)]
         changes += [
-            Change(metric, point, point.index - bounds[i], bounds[i + 2] - point.index)
+            MetricChange(metric, point, point.index - bounds[i], bounds[i + 2] - point.index)
             for i, point in enumerate(points)
         ]
     changes.sort(key=lambda change: (change.point.index, METRICS.index(change.metric)))
@@ -128,7 +132,7 @@ def describe_run(history: History, index: int) -> str:
     return f"{run.date}{commit}"
 
 
-def describe_change(history: History, change: Change) -> str:
+def describe_change(history: History, change: MetricChange) -> str:
     """Return a change as a sentence."""
     point, text = change.point, change.metric.format
     verb = "rose" if point.after > point.before else "fell"
@@ -172,12 +176,12 @@ def note_others(history: History) -> str:
     return f"{fact}: choose with --program and --ranks."
 
 
-def history_columns(history: History, newest: int | None = None) -> list[Column]:
+def history_columns(history: History, newest: int | None = None) -> list[TableColumn]:
     """Return the columns of the newest runs (all if None), in order of time."""
     runs = history.runs if newest is None else history.runs[-newest:]
 
-    def share_column(head: str, name: str, drop: int = 0) -> Column:
-        return Column(head, [format_share(getattr(run, name)) for run in runs], drop=drop)
+    def share_column(head: str, name: str, drop: int = 0) -> TableColumn:
+        return TableColumn(head, [format_share(getattr(run, name)) for run in runs], drop=drop)
 
     slowest = [
         f"{run.slowest[0].name.partition(' at ')[2] or run.slowest[0].name} "
@@ -187,15 +191,15 @@ def history_columns(history: History, newest: int | None = None) -> list[Column]
         for run in runs
     ]
     return [
-        Column("date (UTC)", [run.date or UNKNOWN for run in runs], left=True),
-        Column("commit", [run.commit[:COMMIT_LENGTH] or UNKNOWN for run in runs], left=True),
-        Column("run time", [format_time(run.run_s * 1e9) for run in runs]),
+        TableColumn("date (UTC)", [run.date or UNKNOWN for run in runs], left=True),
+        TableColumn("commit", [run.commit[:COMMIT_LENGTH] or UNKNOWN for run in runs], left=True),
+        TableColumn("run time", [format_time(run.run_s * 1e9) for run in runs]),
         share_column("lost", "lost"),
         share_column("parallel", "parallel", 2),
         share_column("load balance", "load_balance", 3),
         share_column("serialisation", "serialisation", 4),
         share_column("transfer", "transfer", 4),
-        Column("slowest call site", slowest, left=True, shrink=True),
+        TableColumn("slowest call site", slowest, left=True, shrink=True),
     ]
 
 
@@ -206,7 +210,7 @@ def history_markdown(history: History, newest: int) -> str:
     columns = history_columns(history, newest)
     marks = mark_changes(history)[-len(columns[0].cells) :]
     if any(marks):
-        columns.insert(0, Column("", ["change" * bool(mark) for mark in marks], left=True))
+        columns.insert(0, TableColumn("", ["change" * bool(mark) for mark in marks], left=True))
     left_out = len(history.runs) - len(columns[0].cells)
     notes = [f"The newest {newest} of {len(history.runs)} runs."] if left_out > 0 else []
     notes += [note for note in (note_others(history), LEGEND, METHOD) if note]

@@ -12,14 +12,14 @@ import pandas as pd
 
 from mpiprof.diagnosis.arrival_statistics import ArrivalStatistics
 from mpiprof.diagnosis.finding import Finding, WaitSite
-from mpiprof.diagnosis.verdict import Verdict, make_verdict
+from mpiprof.diagnosis.findings import Verdict, make_verdict
 from mpiprof.metrics import columns
 from mpiprof.metrics.coverage import Coverage
-from mpiprof.reports import conclusion, sentences, spawned_jobs
-from mpiprof.reports.division import division_as_data
-from mpiprof.reports.processor_facts import processors_as_data
+from mpiprof.reports import spawned_jobs
 from mpiprof.reports.site_labels import site_as_data
-from mpiprof.reports.stalled_calls import stalled_as_data
+from mpiprof.reports.words import conclusion, finding_sentences
+from mpiprof.reports.words.division import division_as_data
+from mpiprof.reports.words.processor_sentences import processors_as_data, stalled_as_data
 from mpiprof.trace import Trace
 
 NAN = float("nan")
@@ -161,9 +161,9 @@ def finding_as_data(trace: Trace, finding: Finding) -> dict[str, Any]:
         "share": plain_number(finding.share),
         "saved_ns": round(finding.saved_ns),
         "certainty": plain_number(finding.certainty),
-        "title": sentences.finding_title(trace, finding),
-        "text": sentences.problem_and_evidence(trace, finding),
-        "action": sentences.advise(trace, finding),
+        "title": finding_sentences.finding_title(trace, finding),
+        "text": finding_sentences.problem_and_evidence(trace, finding),
+        "action": finding_sentences.advise(trace, finding),
         "node": finding.node,
         "algorithm": finding.algorithm,
         "waits_at": [_wait_site_as_data(trace, at) for at in finding.waits_at],

@@ -6,17 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from mpiprof.diagnosis.finding import Finding
-from mpiprof.diagnosis.verdict import make_verdict
-from mpiprof.reports import (
-    callsite_table,
-    conclusion,
-    efficiency_table,
-    message_table,
-    sentences,
-    text,
-)
-from mpiprof.reports.division import division_sentences
+from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.reports import callsite_table, efficiency_table, message_table, text
 from mpiprof.reports.table import escape_markdown, render_markdown
+from mpiprof.reports.words import conclusion, finding_sentences
+from mpiprof.reports.words.division import division_sentences
 from mpiprof.trace import Trace
 
 
@@ -43,7 +37,9 @@ def make_page(
         parts.append("  \n".join(f"**{escape_markdown(line)}**" for line in lines))
     parts.append("\n".join(f"- {name}: {escape_markdown(value)}" for name, value in facts))
     if findings:
-        texts = [sentences.finding_text(trace, finding) for finding in findings[:most_findings]]
+        texts = [
+            finding_sentences.finding_text(trace, finding) for finding in findings[:most_findings]
+        ]
         lines = [f"{i}. {escape_markdown(line)}" for i, line in enumerate(texts, 1)]
         parts.append("## What costs most\n\n" + "\n".join(lines))
     if len(callsites):

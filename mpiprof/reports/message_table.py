@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mpiprof.diagnosis.finding import Finding
+from mpiprof.facts.operations import function_name
 from mpiprof.interface.format_units import (
     UNKNOWN,
     format_count,
@@ -14,11 +15,10 @@ from mpiprof.interface.format_units import (
     format_time,
 )
 from mpiprof.metrics import columns
-from mpiprof.metrics.message_callsite_sums import are_waits_known, find_located_waits
+from mpiprof.metrics.message_callsite_sums import KEYS, are_waits_known, find_located_waits
 from mpiprof.reports import callsite_table
-from mpiprof.reports.phrases import unknown_message_waits
-from mpiprof.reports.site_labels import routine_at
-from mpiprof.reports.table import Column, render, render_markdown, wrap_paragraph
+from mpiprof.reports.table import TableColumn, render, render_markdown, wrap_paragraph
+from mpiprof.reports.words.trace_sentences import unknown_message_waits
 from mpiprof.trace import Trace
 
 SHOWN_SHARE = 0.01  # of all ranks' time, below which messages are not reported
@@ -81,28 +81,13 @@ def pair_text(trace: Trace, callsite: Mapping[Any, Any], most: int) -> str:
     order = joined.sort_values(["wait_ns", "total_ns"], ascending=False, kind="stable")
     rows = order.head(most).to_dict("records")
     return render(
-        Column("rank", [str(row["rank"]) for row in rows]),
-        Column("peer", [UNKNOWN if row["peer"] < 0 else str(row["peer"]) for row in rows]),
-        Column("calls", [_known(row["calls"], format_count) for row in rows]),
-        Column("sent", [_known(row["sent"], format_size) for row in rows]),
-        Column("received", [_known(row["received"], format_size) for row in rows]),
-        Column("time", [_known(row["total_ns"], format_time) for row in rows]),
-        Column("wait", [format_time(row["wait_ns"]) for row in rows]),
-    )
-
-
-def longest_wait_sentence(trace: Trace, callsite: Mapping[Any, Any]) -> str:
-    """Return the longest wait at a call site, or "" if nobody waits there."""
-    waits = find_located_waits(trace)
-    here = waits["operation"].astype(str) == callsite["operation"]
-    waits = waits[here & (waits["site_id"] == callsite["site_id"])]
-    if not len(waits):
-        return ""
-    row = waits.loc[waits["longest_ns" if "longest_ns" in waits else "wait_ns"].idxmax()]
-    begin, until = int(row["begin_ns"]), int(row["until_ns"])
-    return (
-        f"The longest wait here is {format_time(until - begin)}: rank {row['rank']} for rank "
-        f"{row['awaited']}, {format_time(begin - trace.calls_start_ns)} after the begin."
+        TableColumn("rank", [str(row["rank"]) for row in rows]),
+        TableColumn("peer", [UNKNOWN if row["peer"] < 0 else str(row["peer"]) for row in rows]),
+        TableColumn("calls", [_known(row["calls"], format_count) for row in rows]),
+        TableColumn("sent", [_known(row["sent"], format_size) for row in rows]),
+        TableColumn("received", [_known(row["received"], format_size) for row in rows]),
+        TableColumn("time", [_known(row["total_ns"], format_time) for row in rows]),
+        TableColumn("wait", [format_time(row["wait_ns"]) for row in rows]),
     )
 
 
@@ -111,17 +96,7 @@ def _known(value: float, text: Callable[[float], str]) -> str:
     return text(value) if value else UNKNOWN
 
 
-def message_cost_sentence(row: Mapping[Any, Any]) -> str:
-    """Return the cost of the waiting at a call site of messages, or "" if nobody waits."""
-    if not row["total_wait_ns"] > 0:
-        return ""
-    cost = f"{routine_at(row)} costs {format_time(row['total_wait_ns'])} of waiting"
-    share, rank = format_share(row["awaited_share"]), row["awaited_rank"]
-    mostly = f"{share} of it is directly for rank {rank}"
-    return f"{cost}, {format_share(row['wait_share'])} of all ranks' time; {mostly}."
-
-
-def message_columns(rows: Any, findings: Sequence[Finding] = ()) -> list[Column]:
+def message_columns(rows: Any, findings: Sequence[Finding] = ()) -> list[TableColumn]:
     """Return the columns of the table for a terminal or for Markdown."""
     shown = callsite_table.view_columns(rows, columns.MESSAGES, permanent="total_elapsed_ns")
     return callsite_table.with_cause(shown, rows, findings)
@@ -137,3 +112,62 @@ def message_facts(trace: Trace) -> str:
     if not are_waits_known(trace) or unknown_message_waits(trace):
         return f"{times[0]} of all ranks' time; the waiting in it is not known"
     return f"{times[0]} of all ranks' time; {times[1]} is waiting for late ranks"
+
+
+def sum_local_callsites(trace: Trace) -> Any:
+    """Return one row per operation and call site, those with most time of all ranks first.
+
+    operation, site, calls, total_ns, longest_ns, wait_ns, awaited (rank that is waited for most, -1
+    without a wait). No rows if these calls take hardly any time.
+    """
+    sums: Any = trace.local_sums
+    by = ["operation", "site", "site_id"]
+    rows = sums.groupby(by, as_index=False, sort=False).agg(
+        calls=("calls", "sum"), total_ns=("total_ns", "sum"), longest_ns=("longest_ns", "max")
+    )
+    rows = _add_waits(trace, rows)
+    rows = rows.sort_values("total_ns", ascending=False, kind="stable")
+    is_reported = rows["total_ns"].sum() >= SHOWN_SHARE * trace.process_time_ns
+    return rows if is_reported else rows.head(0)
+
+
+def _add_waits(trace: Trace, rows: Any) -> Any:
+    """Return rows by operation and site_id with their waits for other ranks."""
+    waits: Any = find_located_waits(trace)
+    waits = waits[waits["operation"].isin(set(rows["operation"]))]
+    columns = waits.assign(operation=waits["operation"].astype(str))
+    pairs: Any = columns.groupby([*KEYS, "awaited"], as_index=False)["wait_ns"].sum()
+    totals = pairs.groupby(KEYS, as_index=False)["wait_ns"].sum()
+    most = pairs.sort_values("wait_ns", ascending=False, kind="stable").drop_duplicates(KEYS)
+    joined = rows.merge(totals, "left", KEYS).merge(most[[*KEYS, "awaited"]], "left", KEYS)
+    return joined.fillna({"wait_ns": 0, "awaited": -1}).astype({"wait_ns": int, "awaited": int})
+
+
+def local_section(trace: Trace, most: int) -> tuple[str, str]:
+    """Return the title and the table of these call sites; the table is "" without rows."""
+    rows = sum_local_callsites(trace)
+    title = "Other MPI functions by time"
+    if len(rows) > most:
+        title += f", the first {most} of {len(rows)}"
+    if not len(rows):
+        return title, ""
+    shown = rows.head(most).to_dict("records")
+    whole_ns = max(float(trace.process_time_ns), 1.0)
+    return title, render(
+        TableColumn("function", [function_name(row["operation"]) for row in shown], left=True),
+        TableColumn("call site", [row["site"] for row in shown], left=True, shrink=True),
+        TableColumn("calls", [format_count(row["calls"]) for row in shown]),
+        TableColumn("time", [format_time(float(row["total_ns"])) for row in shown]),
+        TableColumn("of time", [format_share(row["total_ns"] / whole_ns) for row in shown], drop=2),
+        TableColumn("longest", [format_time(float(row["longest_ns"])) for row in shown], drop=1),
+        TableColumn("wait", [_format_wait(row) for row in shown]),
+        TableColumn("most for", [_format_awaited(row) for row in shown], left=True),
+    )
+
+
+def _format_wait(row: Any) -> str:
+    return format_time(float(row["wait_ns"])) if row["wait_ns"] else ""
+
+
+def _format_awaited(row: Any) -> str:
+    return f"rank {row['awaited']}" if row["awaited"] >= 0 else ""

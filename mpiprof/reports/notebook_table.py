@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from typing import Any
 
-from mpiprof.diagnosis.finding import Finding
-from mpiprof.interface.format_units import format_count, format_share, format_time
+from mpiprof.diagnosis.finding import CAUSES, Finding
+from mpiprof.diagnosis.findings import find_findings
+from mpiprof.interface.format_units import format_count, format_ranks, format_share, format_time
+from mpiprof.interface.tokens import LIGHT, use_colour
 from mpiprof.metrics import columns
 from mpiprof.metrics.message_callsite_sums import find_located_waits
-from mpiprof.metrics.waiting_pairs import list_waiting_pairs
-from mpiprof.reports import callsite_table, message_pairs, message_table
-from mpiprof.reports.table import Column, render
-from mpiprof.reports.tokens import LIGHT
+from mpiprof.metrics.rank_pairs import list_waiting_pairs
+from mpiprof.reports import callsite_table, message_table
+from mpiprof.reports.site_labels import format_callsite
+from mpiprof.reports.table import TableColumn, render
+from mpiprof.reports.words import finding_sentences, message_sentences
 from mpiprof.trace import Trace
+
+HEADS = ("cost", "of all", "finding", "ranks", "call site", "why", "advice")
+MAX_LISTED = 50
 
 
 class NotebookTable:
     """Columns with a title and a note; notebooks show a table, and `print` writes text."""
 
-    def __init__(self, title: str, columns: Sequence[Column], note: str = "") -> None:
+    def __init__(self, title: str, columns: Sequence[TableColumn], note: str = "") -> None:
         self.title, self.note = title, note
         self.columns = [column for column in columns if any(column.cells)]
 
@@ -32,7 +39,7 @@ class NotebookTable:
         return f"<p><b>{escape(self.title)}</b></p>{make_html_table(self.columns)}{note}"
 
 
-def make_html_table(columns: Sequence[Column]) -> str:
+def make_html_table(columns: Sequence[TableColumn]) -> str:
     """Return columns as an HTML table; those of the style "late" are in accent."""
     sides = ["left" if column.left else "right" for column in columns]
     heads = "".join(
@@ -80,16 +87,54 @@ def tabulate_pairs(trace: Trace, most: int) -> NotebookTable:
     whole = max(float(pairs["wait_ns"].sum()), 1.0)
     rows = [row for _, row in pairs.head(most).iterrows()]
     table = [
-        Column("waits", [f"rank {row['rank']}" for row in rows], left=True),
-        Column("for", [f"rank {row['awaited']}" for row in rows], left=True),
-        Column("waiting", [format_time(float(row["wait_ns"])) for row in rows]),
-        Column("of all", [format_share(float(row["wait_ns"]) / whole) for row in rows]),
-        Column("longest", [format_time(float(row["longest_ns"])) for row in rows]),
-        Column("call site", [message_pairs.format_pair_site(trace, row) for row in rows], True),
+        TableColumn("waits", [f"rank {row['rank']}" for row in rows], left=True),
+        TableColumn("for", [f"rank {row['awaited']}" for row in rows], left=True),
+        TableColumn("waiting", [format_time(float(row["wait_ns"])) for row in rows]),
+        TableColumn("of all", [format_share(float(row["wait_ns"]) / whole) for row in rows]),
+        TableColumn("longest", [format_time(float(row["longest_ns"])) for row in rows]),
+        TableColumn(
+            "call site", [message_sentences.format_pair_site(trace, row) for row in rows], True
+        ),
     ]
     title = _name_table("Pairs of ranks that wait for messages", len(pairs), most)
-    return NotebookTable(title, table, message_pairs.headline_text(trace, pairs))
+    return NotebookTable(title, table, message_sentences.headline_text(trace, pairs))
 
 
 def _name_table(title: str, count: int, most: int) -> str:
     return f"{title}, the first {most} of {format_count(count)}" if count > most else title
+
+
+class FindingList(list[Finding]):
+    """The findings of a trace by descending cost; a notebook shows them as a table."""
+
+    def __init__(self, trace: Trace, findings: Sequence[Finding]) -> None:
+        super().__init__(findings)
+        self._trace = trace
+
+    def _repr_html_(self) -> str:
+        """Return the table as HTML; the text of the trace is escaped."""
+        if not self:
+            return f'<p style="color:{use_colour("good")}">No finding: nothing is to be gained.</p>'
+        cells = zip(*map(self._make_cells, self[:MAX_LISTED]), strict=True)
+        columns = [TableColumn(head, of, left=True) for head, of in zip(HEADS, cells, strict=True)]
+        more = len(self) - MAX_LISTED
+        rest = f"<p>and {more} more findings</p>" if more > 0 else ""
+        return make_html_table(columns) + rest
+
+    def _make_cells(self, finding: Finding) -> list[str]:
+        first = finding.callsites[0] if finding.callsites else None
+        ranks = format_ranks(finding.ranks[:8]) if finding.ranks else "–"
+        return [
+            format_time(float(finding.cost_ns)),
+            format_share(finding.share),
+            finding_sentences.finding_title(self._trace, finding),
+            ranks,
+            "–" if first is None else format_callsite(self._trace, first),
+            CAUSES.get(finding.cause, finding.cause),
+            finding_sentences.advise(self._trace, finding),
+        ]
+
+
+def list_findings(trace: Trace, gains: Sequence[Any] = ()) -> FindingList:
+    """Return the findings of a trace, as `find_findings` does, in a list for notebooks."""
+    return FindingList(trace, find_findings(trace, tuple(gains)))

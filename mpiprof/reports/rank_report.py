@@ -10,9 +10,8 @@ from mpiprof.interface.format_units import UNKNOWN, format_share, format_time
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.interface.terminal_colour import paint
 from mpiprof.reports import text
-from mpiprof.reports.table import Column, render, wrap_paragraph
-from mpiprof.reports.terminal_sections import Section, join_sections
-from mpiprof.reports.wait_words import name_waits
+from mpiprof.reports.table import Section, TableColumn, join_sections, render, wrap_paragraph
+from mpiprof.reports.words.message_sentences import name_waits
 from mpiprof.trace import Trace
 from mpiprof.trace.sites import locate_label
 
@@ -137,13 +136,13 @@ def _make_table(chains: Sequence[WaitChain]) -> str:
     tags = [_name(one.tag) for one in waits]
     inside = [format_time(chain.inside_ns) if chain.cause >= 0 else UNKNOWN for chain in chains]
     return render(
-        Column("wait", [format_time(one.wait_ns) for one in waits]),
-        Column("at", [format_time(one.begin_ns) for one in waits]),
-        Column("in", places, left=True, shrink=True),
-        Column("for rank", [_name(one.awaited) for one in waits]),
-        *([Column("tag", tags)] if any(one.tag >= 0 for one in waits) else []),
-        Column("back to", [_list_ranks(chain) for chain in chains], left=True),
-        Column("inside MPI", inside),
+        TableColumn("wait", [format_time(one.wait_ns) for one in waits]),
+        TableColumn("at", [format_time(one.begin_ns) for one in waits]),
+        TableColumn("in", places, left=True, shrink=True),
+        TableColumn("for rank", [_name(one.awaited) for one in waits]),
+        *([TableColumn("tag", tags)] if any(one.tag >= 0 for one in waits) else []),
+        TableColumn("back to", [_list_ranks(chain) for chain in chains], left=True),
+        TableColumn("inside MPI", inside),
     )
 
 

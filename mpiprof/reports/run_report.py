@@ -10,24 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from mpiprof.diagnosis.finding import Finding
-from mpiprof.diagnosis.verdict import make_verdict
+from mpiprof.diagnosis.findings import make_verdict
 from mpiprof.interface.format_units import capitalise, format_share, format_time
 from mpiprof.interface.terminal_colour import paint, paint_culprit
-from mpiprof.reports import (
-    callsite_table,
-    conclusion,
-    efficiency_table,
-    message_table,
-    selector_report,
-    sentences,
-    text,
-)
-from mpiprof.reports.division import division_sentences
-from mpiprof.reports.explanation import explanation_text
-from mpiprof.reports.local_table import local_section
-from mpiprof.reports.savings import describe_saving
-from mpiprof.reports.table import Column, render, wrap_paragraph
-from mpiprof.reports.terminal_sections import Section, join_sections
+from mpiprof.reports import callsite_table, efficiency_table, message_table, selector_report, text
+from mpiprof.reports.message_table import local_section
+from mpiprof.reports.table import Section, TableColumn, join_sections, render, wrap_paragraph
+from mpiprof.reports.words import conclusion, finding_sentences
+from mpiprof.reports.words.division import division_sentences
+from mpiprof.reports.words.explanation import explanation_text
+from mpiprof.reports.words.finding_sentences import describe_saving
 from mpiprof.trace import Trace
 
 MAX_FINDINGS, SHORT_FINDINGS = 8, 4
@@ -55,7 +47,7 @@ def report_run(
     above: paragraphs before the report. explains: state the origin of each finding.
     """
     rows = SHORT_ROWS if top is None else top
-    title, facts = text.run_rows(trace, dropped=False)
+    title = text.run_title(trace)
     sections = [
         *(Section("", paragraph, essential=True) for paragraph in above),
         Section("", verdict_text(trace, findings, title, explains=explains), essential=True),
@@ -69,7 +61,13 @@ def report_run(
     reasons = [f"{capitalise(reason)}." for reason in text.explain_addresses(trace)]
     sections += [Section("", wrap_paragraph(reason, 0)) for reason in reasons]
     sections.append(Section("Notes of the recorder", text.format_facts(text.note_rows(trace))))
-    sections.append(Section("About this trace", text.format_facts(facts)))
+    sections.append(
+        Section(
+            "About this trace",
+            make_text=lambda: text.format_facts(text.run_rows(trace, dropped=False)),
+            min_lines=text.MIN_ROWS,
+        )
+    )
     sections += further_sections(trace, callsites, rows, named)
     reported = message_table.reported_callsites(trace)
     last = text.next_command(named, trace, reported)
@@ -110,20 +108,21 @@ def findings_section(
     if len(findings) < 2 and not whole:  # the verdict describes a single finding
         return Section(title, "")
     if whole or explains:
-        problems = [sentences.finding_text(trace, f) for f in findings[:MAX_FINDINGS]]
+        problems = [finding_sentences.finding_text(trace, f) for f in findings[:MAX_FINDINGS]]
         lines = [wrap_paragraph(f"{i}. {line}", 2, 5) for i, line in enumerate(problems, 1)]
         if explains:
             origins = _explain_further(trace, findings)
             lines = [_join_lines(*texts) for texts in zip(lines, origins, strict=False)]
         return Section(title, "\n".join(lines), essential=explains)
     shown = findings[:SHORT_FINDINGS]
+    problems = [finding_sentences.problem_clause(trace, finding) for finding in shown]
     if len(findings) > len(shown):
         title += f", the first {len(shown)} of {len(findings)}"
     table = render(
-        Column("cost", [format_time(float(f.cost_ns)) for f in shown]),
-        Column("of time", [format_share(f.share) for f in shown], drop=2),
-        Column("would save", [describe_saving(trace, f).text for f in shown], drop=1),
-        Column("finding", [_one_line(trace, f) for f in shown], left=True, shrink=True),
+        TableColumn("cost", [format_time(float(f.cost_ns)) for f in shown]),
+        TableColumn("of time", [format_share(f.share) for f in shown], drop=2),
+        TableColumn("would save", [describe_saving(trace, f).text for f in shown], drop=1),
+        TableColumn("finding", problems, left=True, shrink=True),
     )
     return Section(title, table)
 
@@ -138,11 +137,6 @@ def _explain_further(trace: Trace, findings: Sequence[Finding]) -> Iterator[str]
 
 def _join_lines(*texts: str) -> str:
     return "\n".join(text for text in texts if text)
-
-
-def _one_line(trace: Trace, finding: Finding) -> str:
-    """Return the problem of a finding in one line."""
-    return sentences.problem_clause(trace, finding)
 
 
 def callsite_section(callsites: Any, findings: Sequence[Finding], sort: str, rows: int) -> Section:
@@ -172,7 +166,8 @@ def further_sections(
     if not len(callsites):
         return
     if trace.record != "summary" or callsites["average_factor"].notna().any():
-        yield Section(text.factor_heading(callsites), text.factor_table(callsites))
+        heading = text.factor_heading(callsites)
+        yield Section(heading, make_text=lambda: text.factor_table(callsites), min_lines=2)
     if trace.record != "summary":
         figure = text.distribution_table(trace)
         yield Section("Worst-case factors ω/T: share of instances", figure)

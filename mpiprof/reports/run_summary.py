@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from mpiprof.diagnosis.finding import NEGLIGIBLE_SHARE
-from mpiprof.diagnosis.verdict import make_verdict
+from mpiprof.diagnosis.findings import make_verdict
 from mpiprof.errors import TraceError, UsageError
 from mpiprof.interface.untrusted_files import read_file
 from mpiprof.interface.untrusted_text import clean_text, parse_json
-from mpiprof.reports import phrases
-from mpiprof.reports.conclusion import NO_FINDING
 from mpiprof.reports.efficiency_table import run_efficiencies
-from mpiprof.reports.sentences import finding_title
 from mpiprof.reports.site_labels import routine_at
+from mpiprof.reports.words import trace_sentences
+from mpiprof.reports.words.conclusion import NO_FINDING
+from mpiprof.reports.words.finding_sentences import finding_title
 from mpiprof.trace import Trace
 from mpiprof.trace.run_metadata import read_metadata
 
@@ -178,7 +178,7 @@ def describe_verdict(trace: Trace) -> str:
     verdict = make_verdict(trace, trace.findings())
     if verdict.worst is not None:
         return finding_title(trace, verdict.worst)
-    if phrases.loss_sentence(trace):
+    if trace_sentences.loss_sentence(trace):
         return "Trace is incomplete: waiting in the lost calls is unknown"
     if math.isnan(verdict.waiting):
         return "Waiting is not known"

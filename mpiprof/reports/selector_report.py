@@ -9,11 +9,11 @@ from typing import Any
 
 import pandas as pd
 
+from mpiprof.facts.operations import ROBUST
 from mpiprof.interface.format_units import format_count, format_size, format_time
 from mpiprof.interface.shell_hints import format_command
-from mpiprof.operations import ROBUST
 from mpiprof.reports.json import plain_number
-from mpiprof.reports.table import Column, render, wrap_paragraph
+from mpiprof.reports.table import TableColumn, render, wrap_paragraph
 from mpiprof.trace import Trace, selector_log
 
 Rows = list[dict[str, Any]]
@@ -144,12 +144,12 @@ def _trial_table(phases: Rows) -> str:
         return [format_time(trial[name] or math.nan) for _, trial in rows]
 
     return render(
-        Column("phase", [str(phase) for phase, _ in rows]),
-        Column("tried", [trial["algorithm"] for _, trial in rows], left=True, shrink=True),
-        Column("instances", [format_count(trial["instances"]) for _, trial in rows]),
-        Column("score", times("score_ns")),
-        Column("±", times("error_ns")),
-        Column("predicted", times("predicted_ns"), drop=1),
+        TableColumn("phase", [str(phase) for phase, _ in rows]),
+        TableColumn("tried", [trial["algorithm"] for _, trial in rows], left=True, shrink=True),
+        TableColumn("instances", [format_count(trial["instances"]) for _, trial in rows]),
+        TableColumn("score", times("score_ns")),
+        TableColumn("±", times("error_ns")),
+        TableColumn("predicted", times("predicted_ns"), drop=1),
         indent="       ",
     )
 

@@ -1,4 +1,4 @@
-"""A table that fits a terminal: columns as wide as needed, and some columns that may shrink."""
+"""Layout of texts on a terminal: tables, paragraphs, and sections that fit on a screen."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import re
 import shutil
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from mpiprof.interface.ascii_fallback import replace_unwritable
@@ -15,10 +15,11 @@ from mpiprof.interface.terminal_colour import paint
 
 NO_BREAK = "\xa0"
 BEFORE_UNIT_PATTERN = re.compile(r"(?<=\d) (?=([nuµm]?s|[KMGT]?B|\d{3})\b|%)")
+MAX_LINES = 40  # of an output, unless --all is given
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """A heading, its cells as text, and its behaviour if the terminal is too narrow."""
 
     head: str
@@ -41,7 +42,7 @@ class Column:
         names = [cell.partition(" ")[0] for cell in self.cells]
         return max(len(self.head), *(len(n) - max(n.rfind("/") - 1, 0) for n in names), 1)
 
-    def replace_unwritable(self) -> Column:
+    def replace_unwritable(self) -> TableColumn:
         """Return the column with words in place of symbols that cannot be written."""
         cells = [replace_unwritable(cell) for cell in self.cells]
         return replace(self, head=replace_unwritable(self.head), cells=cells)
@@ -52,7 +53,7 @@ def terminal_width() -> int:
     return min(120, max(40, shutil.get_terminal_size((120, 24)).columns))
 
 
-def render(*columns: Column, width: int | None = None, indent: str = "  ") -> str:
+def render(*columns: TableColumn, width: int | None = None, indent: str = "  ") -> str:
     """Return the table as lines with a heading."""
     width = terminal_width() if width is None else width
     columns_left = drop_unknown(columns)
@@ -83,14 +84,14 @@ def _shorten(cell: str, width: int) -> str:
     return dots + cell[1 - width :] if "/" in cell.partition(" ")[0] else cell[: width - 1] + dots
 
 
-def drop_unknown(columns: Sequence[Column]) -> list[Column]:
+def drop_unknown(columns: Sequence[TableColumn]) -> list[TableColumn]:
     """Return the columns with at least one known value, ready to be written."""
     # Some columns are empty without a machine table, or if the trace was recorded as summary.
     remaining = [c for c in columns if not c.cells or any(cell != UNKNOWN for cell in c.cells)]
     return [column.replace_unwritable() for column in remaining]
 
 
-def _shrunk_widths(columns: Sequence[Column], width: int) -> int | None:
+def _shrunk_widths(columns: Sequence[TableColumn], width: int) -> int | None:
     """Return how wide each column that shrinks may be; None where a column must go first."""
     shrinking = [column for column in columns if column.shrink]
     needed = sum(column.width for column in columns if not column.shrink)
@@ -101,7 +102,7 @@ def _shrunk_widths(columns: Sequence[Column], width: int) -> int | None:
     return None
 
 
-def render_markdown(columns: Sequence[Column]) -> str:
+def render_markdown(columns: Sequence[TableColumn]) -> str:
     """Return the table as Markdown, all of its columns."""
     columns_left = [column for column in columns if any(cell != UNKNOWN for cell in column.cells)]
     rows = [[c.head for c in columns_left], [":--" if c.left else "--:" for c in columns_left]]
@@ -130,3 +131,63 @@ def wrap_paragraph(text: str, indent: int = 2, hanging: int | None = None) -> st
 def render_bar(share: float) -> str:
     """Return a bar of up to 20 characters for a share; empty if the share is unknown."""
     return "#" * round(20 * max(0.0, min(1.0, 0.0 if math.isnan(share) else share)))
+
+
+@dataclass
+class Section:
+    """A title and its text; an essential section is always printed.
+
+    make_text: computes the text, of at least min_lines lines, if the section may fit on the screen.
+    """
+
+    title: str
+    text: str = ""
+    essential: bool = False
+    make_text: Callable[[], str] | None = None
+    min_lines: int = 0
+
+    def compute_text(self) -> None:
+        """Set the text, if it is not computed yet."""
+        if self.make_text is not None:
+            self.text, self.make_text = self.make_text(), None
+
+    def render(self) -> str:
+        """Return title and text."""
+        return f"{paint(self.title, 'strong')}\n{self.text}" if self.title else self.text
+
+    @property
+    def line_count(self) -> int:
+        """Number of lines, with the empty line after them; the minimum without the text."""
+        lines = self.text.count("\n") + 1 if self.make_text is None else self.min_lines
+        return lines + 1 + bool(self.title)
+
+
+def join_sections(sections: Sequence[Section], last: str, *, whole: bool) -> str:
+    """Return the sections with text and the line `last`, and the names of those that do not fit.
+
+    whole: print all sections, however long the output is.
+    """
+    sections = [section for section in sections if section.text or section.make_text]
+    chosen = list(sections)
+    left = MAX_LINES - (last.count("\n") + 1)
+    if whole or sum(section.line_count for section in sections) <= left:
+        for section in sections:
+            section.compute_text()
+    if not whole and sum(section.line_count for section in sections) > left:
+        left -= 2  # for the names of the sections that do not fit
+        left -= sum(section.line_count for section in sections if section.essential)
+        chosen = []
+        for section in sections:
+            if not section.essential:
+                if section.line_count <= left:
+                    section.compute_text()
+                if section.line_count > left:
+                    continue
+                left -= section.line_count
+            chosen.append(section)
+    parts = [section.render() for section in chosen]
+    omitted = [section.title for section in sections if section not in chosen]
+    names = [re.split("[,;]", title)[0] for title in omitted if title]
+    if names:
+        parts.append(wrap_paragraph(f"Not shown: {', '.join(names)}. --all shows them.", 0))
+    return "\n\n".join([*parts, last])

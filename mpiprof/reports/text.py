@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mpiprof.facts.library_algorithms import mpi_name
 from mpiprof.interface.format_units import (
     UNKNOWN,
     format_count,
@@ -17,23 +18,45 @@ from mpiprof.interface.format_units import (
     format_time,
 )
 from mpiprof.interface.shell_hints import format_command, quote_word
-from mpiprof.libraries import mpi_name
 from mpiprof.metrics.callsites import average_factors, factor_distribution, join_by_routine
-from mpiprof.metrics.coverage import LOST_REASON, Coverage
 from mpiprof.metrics.message_callsite_sums import find_located_waits
 from mpiprof.metrics.variance_components import Estimate
-from mpiprof.reports import phrases, spawned_jobs
+from mpiprof.reports import spawned_jobs
 from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.efficiency_table import efficiency_fact
 from mpiprof.reports.json import plain_number
 from mpiprof.reports.message_table import message_facts
-from mpiprof.reports.processor_facts import processor_fact
 from mpiprof.reports.site_labels import exact_pattern, explain_address, lacks_line
-from mpiprof.reports.table import Column, render, render_bar, terminal_width, wrap_paragraph
+from mpiprof.reports.table import TableColumn, render, render_bar, terminal_width, wrap_paragraph
+from mpiprof.reports.words import trace_sentences
+from mpiprof.reports.words.processor_sentences import processor_fact
+from mpiprof.reports.words.trace_sentences import (
+    coverage_text,
+    message_time_source,
+    sampling_text,
+    summary_text,
+)
 from mpiprof.trace import Trace
 
 SUMMED_TITLE = "Summed up after the logs had reached their limit"
+MIN_ROWS = 5  # of facts of a run
 NARROW = 80  # terminal width below which facts have no columns
+MAX_OTHERS = 4  # further call sites that match a pattern
+# Columns of the table of ranks, and their headings.
+RANK_COLUMNS = {
+    "collective_ns": "collectives",
+    "collective_wait_ns": "of it waiting",
+    "point_to_point_ns": "point-to-point",
+    "completion_ns": "completion",
+    "message_wait_ns": "waiting in both",
+    "one_sided_ns": "one-sided",
+    "files_ns": "files",
+}
+RANK_LEGEND = (
+    "  collectives: with what makes communicators, collective calls on windows and files, and\n"
+    "  MPI_Finalize; point-to-point: blocking calls; completion: Wait, Test and their like;\n"
+    "  waiting in both: for messages; files: calls of one process alone"
+)
 
 
 def fact_lines(trace: Trace, *, dropped: bool = True) -> str:
@@ -54,16 +77,19 @@ def format_facts(rows: Sequence[tuple[str, str]]) -> str:
 
 def fact_rows(trace: Trace, *, dropped: bool = True) -> tuple[str, list[tuple[str, str]]]:
     """Return the facts of a run: a title, and pairs of name and value."""
-    title, rows = run_rows(trace, dropped=dropped)
-    return title, rows + note_rows(trace)
+    return run_title(trace), run_rows(trace, dropped=dropped) + note_rows(trace)
 
 
-def run_rows(trace: Trace, *, dropped: bool = True) -> tuple[str, list[tuple[str, str]]]:
-    """Return a title, and pairs of name and value on the run, without the recorder's notes."""
+def run_title(trace: Trace) -> str:
+    """Return the program, its number of ranks, its MPI library and its start."""
     nodes = f"{trace.node_count} node" + ("s" if trace.node_count != 1 else "")
-    started = phrases.started(trace)
+    started = trace_sentences.started(trace)
     title = f"{trace.program} · {trace.ranks} rank{'s' * (trace.ranks != 1)} on {nodes}"
-    title += f" · {mpi_name(trace.mpi)}" + (f" · {started}" if started else "")
+    return f"{title} · {mpi_name(trace.mpi)}" + (f" · {started}" if started else "")
+
+
+def run_rows(trace: Trace, *, dropped: bool = True) -> list[tuple[str, str]]:
+    """Return MIN_ROWS or more pairs of name and value on the run, without the recorder's notes."""
     times = trace.run_times
     waiting = times.collective_wait.value
     whose = "all ranks"
@@ -77,7 +103,7 @@ def run_rows(trace: Trace, *, dropped: bool = True) -> tuple[str, list[tuple[str
     inside = f"{time_and_share(times.collective.value, times.whole_ns)} of {whose}' time"
     partial = bool((trace.meta.get("options") or {}).get("partial"))
     error_ns = float(trace.clock_error_ns)
-    clocks = phrases.clock_sentence(error_ns, trace.node_count, partial=partial)
+    clocks = trace_sentences.clock_sentence(error_ns, trace.node_count, partial=partial)
     until = "MPI_Finalize" if trace.is_finalised else "the last that is known of any rank"
     rows = [
         ("trace", str(trace.path)),
@@ -103,14 +129,14 @@ def run_rows(trace: Trace, *, dropped: bool = True) -> tuple[str, list[tuple[str
         rows.append(("recorded", summary_text(observed, int(trace.callsites["instances"].sum()))))
     if trace.sampling_interval > 1:
         rows.append(("sampled", sampling_text(trace.sampling_interval)))
-    if record := phrases.message_record(trace):
+    if record := trace_sentences.message_record(trace):
         rows.append(("messages", record))
-    if unknown := phrases.unknown_message_waits(trace):
+    if unknown := trace_sentences.unknown_message_waits(trace):
         rows.append(("messages", unknown))
-    lines = phrases.incompleteness_lines(trace, dropped=dropped)
+    lines = trace_sentences.incompleteness_lines(trace, dropped=dropped)
     rows += [("attention", line) for line in lines]
     rows += [("spawned", line) for line in spawned_jobs.describe_spawned(trace)]
-    return title, rows
+    return rows
 
 
 def note_rows(trace: Trace) -> list[tuple[str, str]]:
@@ -118,44 +144,9 @@ def note_rows(trace: Trace) -> list[tuple[str, str]]:
     return [("note", note) for note in recorder_notes(trace)]
 
 
-def sampling_text(every: int) -> str:
-    """Return the basis of the numbers if one instance in `every` was recorded."""
-    return (
-        f"one instance in {every}: sums are estimated from these, and lie with 95 % confidence "
-        "between the two values given; so are counts with ~, but findings count and number the "
-        "recorded instances alone"
-    )
-
-
 def _share_bounds(trace: Trace, time: Estimate) -> str:
-    bounds = phrases.share_bounds(trace, time)
+    bounds = trace_sentences.share_bounds(trace, time)
     return f"; between {bounds.replace(' to ', ' and ')}" if bounds else ""
-
-
-def coverage_text(coverage: Coverage) -> str:
-    """Return which part of a run the trace contains."""
-    of = format_count(coverage.instances)
-    of += f" of {format_count(coverage.total)}" if coverage.total else ""
-    part = f"{coverage_time(coverage)}, {of} instances ({coverage.reason})"
-    but = {"--limit": ", but for what was summed up later", LOST_REASON: ""}
-    exclusion = but.get(coverage.reason, ", but for the totals of all")
-    return f"{part}; all figures here are of this part{exclusion}"
-
-
-def coverage_time(coverage: Coverage) -> str:
-    """Return how much of a run's time the trace contains, and from which end."""
-    end = "last" if coverage.reason == "--record ring" else "first"
-    return f"the {end} {format_time(coverage.recorded_ns)}"
-
-
-def summary_text(observed: int, instances: int) -> str:
-    """Return what a trace recorded as summary contains."""
-    if not observed:
-        return "as summary: counts, times and sizes; no arrivals, so no waiting"
-    if observed == instances:
-        return "as summary: no single instances"
-    arrivals = f"arrivals of {format_count(observed)} of {format_count(instances)} instances"
-    return f"as summary: {arrivals} are known; waiting is of all, from these"
 
 
 def time_and_share(time_ns: float, whole: float) -> str:
@@ -168,25 +159,6 @@ def format_percent(part: float, whole: float) -> str:
     return format_share(part / whole if whole > 0 else float("nan"))
 
 
-CALIBRATE_HINT = "`calibrate -o FILE` measures them, for `report --machine FILE`"
-
-
-def message_time_source(trace: Trace) -> str:
-    """Return the source of T, the denominator of the factors."""
-    machine = trace.machine_table
-    if not machine:
-        return f"unknown, so no factors: {CALIBRATE_HINT}"
-    calibrated = machine.get("source") == "calibrate"
-    source = "measured by calibrate" if calibrated else "sketched at start"
-    source += "" if trace.given_machine is None else " (--machine)"
-    link = machine.get("between") or machine.get("within") or {}
-    alpha = link.get("alpha_ns")
-    if trace.machine_fault:
-        remedy = f"with a core for each rank {CALIBRATE_HINT}"
-        return f"not usable ({source}), so no factors: {trace.machine_fault}; {remedy}"
-    return source if alpha is None else f"{source}; {format_time(alpha)} for an empty message"
-
-
 def recorder_notes(trace: Trace) -> list[str]:
     """Return the first messages of the recorder."""
     return trace.notes[:5]
@@ -197,10 +169,10 @@ def totals_table(trace: Trace) -> str:
     rows = trace.summed_up.to_dict("records")
     columns = [
         *metric_columns(rows, "operation", "sites"),
-        Column("calls", [format_count(row["calls"]) for row in rows]),
-        Column("bytes", [format_size(row["bytes"]) for row in rows]),
-        Column("time", [format_time(row["total_ns"]) for row in rows]),
-        Column("longest", [format_time(row["longest_ns"]) for row in rows]),
+        TableColumn("calls", [format_count(row["calls"]) for row in rows]),
+        TableColumn("bytes", [format_size(row["bytes"]) for row in rows]),
+        TableColumn("time", [format_time(row["total_ns"]) for row in rows]),
+        TableColumn("longest", [format_time(row["longest_ns"]) for row in rows]),
     ]
     return render(*columns) if rows else ""
 
@@ -220,10 +192,10 @@ def factor_table(callsites: Any) -> str:
     rows = [overall, *joined[joined["major"]].to_dict("records")]
     return render(
         *metric_columns(rows, "operation"),
-        Column("instances", [format_estimate(row["count"], row["recorded"]) for row in rows]),
-        Column("average δ/T", [format_factor(row["average_factor"]) for row in rows]),
-        Column("worst ω/T", [format_factor(row["worst_factor"]) for row in rows]),
-        Column("of time in collectives", [format_share(row["elapsed_share"]) for row in rows]),
+        TableColumn("instances", [format_estimate(row["count"], row["recorded"]) for row in rows]),
+        TableColumn("average δ/T", [format_factor(row["average_factor"]) for row in rows]),
+        TableColumn("worst ω/T", [format_factor(row["worst_factor"]) for row in rows]),
+        TableColumn("of time in collectives", [format_share(row["elapsed_share"]) for row in rows]),
     )
 
 
@@ -232,12 +204,14 @@ def distribution_table(trace: Trace) -> str:
     distribution = factor_distribution(trace)
     if not distribution[["small_count", "large_count"]].to_numpy().sum():
         return ""
-    columns = [Column("ω/T", [str(name) for name in distribution["range"]], left=True)]
+    columns = [TableColumn("ω/T", [str(name) for name in distribution["range"]], left=True)]
     for name, head in (("small", "≤ 1000 B"), ("large", "> 1000 B")):
         shares = distribution[name].tolist()
-        columns.append(Column(head, [format_share(value) for value in shares]))
+        columns.append(TableColumn(head, [format_share(value) for value in shares]))
         if int(distribution[name + "_count"].sum()):
-            columns.append(Column("", [render_bar(value).ljust(20) for value in shares], left=True))
+            columns.append(
+                TableColumn("", [render_bar(value).ljust(20) for value in shares], left=True)
+            )
     return render(*columns)
 
 
@@ -251,12 +225,12 @@ def routine_table(trace: Trace, callsites: Any) -> str:
     whole = float(trace.process_time_ns)
     return render(
         *metric_columns(rows, "operation"),
-        Column("msg size", [format_size_range(groups[row["operation"]]) for row in rows]),
-        Column("dyn. count", [format_estimate(row["count"], row["recorded"]) for row in rows]),
-        Column("call sites", [format_count(row["callsites"]) for row in rows], drop=1),
-        Column("comm. time", [format_time(r["total_elapsed_ns"] / trace.ranks) for r in rows]),
-        Column("of run", [format_percent(row["total_elapsed_ns"], whole) for row in rows]),
-        Column("waiting", [waiting_per_rank(trace, groups[r["operation"]]) for r in rows]),
+        TableColumn("msg size", [format_size_range(groups[row["operation"]]) for row in rows]),
+        TableColumn("dyn. count", [format_estimate(row["count"], row["recorded"]) for row in rows]),
+        TableColumn("call sites", [format_count(row["callsites"]) for row in rows], drop=1),
+        TableColumn("comm. time", [format_time(r["total_elapsed_ns"] / trace.ranks) for r in rows]),
+        TableColumn("of run", [format_percent(row["total_elapsed_ns"], whole) for row in rows]),
+        TableColumn("waiting", [waiting_per_rank(trace, groups[r["operation"]]) for r in rows]),
         *metric_columns(rows, "average_factor", "worst_factor"),
     )
 
@@ -306,9 +280,6 @@ def next_command(trace_name: Sequence[Path], trace: Trace, messages: Any) -> str
     return f"next: {line}   (counts, sizes and times)"
 
 
-MAX_OTHERS = 4  # further call sites that match a pattern
-
-
 def list_callsites(trace: Trace) -> list[dict[Any, Any]]:
     """Return the rows of all call sites that --site can select: of collectives, and of messages."""
     tables: tuple[Any, ...] = (trace.callsites, trace.message_callsites)
@@ -337,23 +308,6 @@ def match_note(trace: Trace, row: Mapping[Any, Any], others: Sequence[Mapping[An
     waits = "waits most" if row["total_wait_ns"] > 0 else "takes most time"
     fact = f"{len(others) + 1} call sites match; this one {waits}. The others"
     return f"({fact}: {', '.join(options)}{more})"
-
-
-# Columns of the table of ranks, and their headings.
-RANK_COLUMNS = {
-    "collective_ns": "collectives",
-    "collective_wait_ns": "of it waiting",
-    "point_to_point_ns": "point-to-point",
-    "completion_ns": "completion",
-    "message_wait_ns": "waiting in both",
-    "one_sided_ns": "one-sided",
-    "files_ns": "files",
-}
-RANK_LEGEND = (
-    "  collectives: with what makes communicators, collective calls on windows and files, and\n"
-    "  MPI_Finalize; point-to-point: blocking calls; completion: Wait, Test and their like;\n"
-    "  waiting in both: for messages; files: calls of one process alone"
-)
 
 
 def _rank_rows(trace: Trace) -> list[dict[Any, Any]]:
@@ -386,8 +340,8 @@ def rank_time_table(trace: Trace, most: int) -> str:
     rows.sort(key=lambda row: -sum(v for n, v in row.items() if n.endswith("_ns") and v == v))
     limit_note = f", the first {most} of {format_count(len(rows))}" if len(rows) > most else ""
     rows = rows[:most]
-    columns = [Column("rank", [str(row["rank"]) for row in rows])]
+    columns = [TableColumn("rank", [str(row["rank"]) for row in rows])]
     for name, head in RANK_COLUMNS.items():
-        columns.append(Column(head, [format_time(row[name]) for row in rows]))
+        columns.append(TableColumn(head, [format_time(row[name]) for row in rows]))
     table = render(*columns)
     return f"Ranks by time in MPI{limit_note}\n{table}\n{RANK_LEGEND}"

@@ -16,7 +16,7 @@ from mpiprof.interface.format_units import (
 )
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.metrics.run_times import lacks_complete_instances
-from mpiprof.reports.table import Column, render, wrap_paragraph
+from mpiprof.reports.table import TableColumn, render, wrap_paragraph
 from mpiprof.trace import Trace
 
 Rows = Sequence[Mapping[str, Any]]
@@ -63,16 +63,16 @@ def works_table(rows: Rows, top: int) -> str:
     listed = rows[:top]
     sizes = [format_size(r["bytes"][1]) if r["bytes"] else "–" for r in listed]
     table = render(
-        Column("operation", [r["operation"] for r in listed], left=True),
-        Column("call site", [r["place"] for r in listed], left=True, shrink=True),
-        Column("instances", [format_count(r["instances"]) for r in listed], drop=2),
-        Column("ranks", [str(r["size"]) for r in listed], drop=3),
-        Column("bytes", sizes, drop=1),
-        Column("now", [format_time(r["base_ns"]) for r in listed], drop=-1),
-        Column("best", [r["best"] or "–" for r in listed], left=True, drop=-3),
-        Column("then", [format_time(r["best_ns"]) for r in listed]),
-        Column("saves", [_format_range(r) for r in listed], left=True, drop=-2),
-        Column("", [MARKS.get(r["worth"], "leave it") for r in listed], left=True, drop=-4),
+        TableColumn("operation", [r["operation"] for r in listed], left=True),
+        TableColumn("call site", [r["place"] for r in listed], left=True, shrink=True),
+        TableColumn("instances", [format_count(r["instances"]) for r in listed], drop=2),
+        TableColumn("ranks", [str(r["size"]) for r in listed], drop=3),
+        TableColumn("bytes", sizes, drop=1),
+        TableColumn("now", [format_time(r["base_ns"]) for r in listed], drop=-1),
+        TableColumn("best", [r["best"] or "–" for r in listed], left=True, drop=-3),
+        TableColumn("then", [format_time(r["best_ns"]) for r in listed]),
+        TableColumn("saves", [_format_range(r) for r in listed], left=True, drop=-2),
+        TableColumn("", [MARKS.get(r["worth"], "leave it") for r in listed], left=True, drop=-4),
     )
     limit_note = f", the first {top} of {len(rows)}" if len(rows) > top else ""
     how = {r["how"] for r in rows}
@@ -94,14 +94,14 @@ def summary_table(rows: Rows) -> str:
     longest_ns = max((r["elapsed_ns"] for r in rows), default=0.0) or 1.0
     waiting = [format_share(r["total_wait_ns"] / (r["elapsed_ns"] or 1.0)) for r in rows]
     table = render(
-        Column("operation", [r["operation"] for r in rows], left=True),
-        Column("count", [format_count(r["calls"]) for r in rows]),
-        Column("time", [format_time(r["elapsed_ns"]) for r in rows]),
-        Column("of all", [format_share(r["elapsed_ns"] / total) for r in rows]),
-        Column("waiting", waiting),
-        Column("less", [_share_cell(r, "saved_ns") for r in rows]),
-        Column("perhaps", [_share_cell(r, "perhaps_ns") for r in rows]),
-        Column("", [_time_bar(r, longest_ns) for r in rows], left=True),
+        TableColumn("operation", [r["operation"] for r in rows], left=True),
+        TableColumn("count", [format_count(r["calls"]) for r in rows]),
+        TableColumn("time", [format_time(r["elapsed_ns"]) for r in rows]),
+        TableColumn("of all", [format_share(r["elapsed_ns"] / total) for r in rows]),
+        TableColumn("waiting", waiting),
+        TableColumn("less", [_share_cell(r, "saved_ns") for r in rows]),
+        TableColumn("perhaps", [_share_cell(r, "perhaps_ns") for r in rows]),
+        TableColumn("", [_time_bar(r, longest_ns) for r in rows], left=True),
     )
     gain = f"{format_share(saved / total)} less time in collectives"
     text = f"With the best algorithm at each call site {gain} ({format_time(saved)} over all ranks)"

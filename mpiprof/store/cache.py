@@ -110,7 +110,7 @@ def find_folders(path: Path) -> Iterator[Path]:
 # Entries
 
 
-class Entry:
+class CacheEntry:
     """One open entry; `meta` is its description. A resource: close it, or let it be collected."""
 
     def __init__(self, path: Path) -> None:
@@ -284,17 +284,17 @@ def _description(dtype: np.dtype[Any]) -> Any:
 # Finding and making entries
 
 
-def find(path: Path, name: str, key: str) -> Entry | None:
+def find(path: Path, name: str, key: str) -> CacheEntry | None:
     """Return a valid entry of a trace folder, or None."""
     for folder in find_folders(path):
         with contextlib.suppress(DamagedError):
-            return Entry(folder / f"{name}-{key}.cache")
+            return CacheEntry(folder / f"{name}-{key}.cache")
     return None
 
 
 def make(
     path: Path, name: str, key: str, fill: Callable[[Writer], dict[str, Any]], most: int = 32
-) -> Entry:
+) -> CacheEntry:
     """Make an entry; raises OSError if no folder is writable.
 
     `fill` writes the arrays and returns the description. Entries of other versions of the trace,
@@ -317,7 +317,7 @@ def make(
             writer.abandon()
         _remove_old_entries(folder, name, key, most)
         with contextlib.suppress(DamagedError):
-            return Entry(folder / f"{name}-{key}.cache")
+            return CacheEntry(folder / f"{name}-{key}.cache")
     raise failure or OSError("no folder for what is derived from the trace")
 
 

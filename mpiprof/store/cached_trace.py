@@ -12,12 +12,12 @@ from mpiprof.diagnosis.lazy_tables import DERIVED
 from mpiprof.errors import TraceError, UsageError
 from mpiprof.formats.otf2 import open_converted
 from mpiprof.interface.shell_hints import format_command
-from mpiprof.metrics.library_algorithms import name_shapes
+from mpiprof.metrics.shape_names import name_shapes
 from mpiprof.store import cache, values
 from mpiprof.trace import Trace, dataset
 from mpiprof.trace.clock import Clock
 from mpiprof.trace.malloc_tuning import retain_freed_memory
-from mpiprof.trace.trace import Workers
+from mpiprof.trace.trace import WorkerPool
 
 # Small tables that take a pass over the trace. Values of unsupported types are not cached.
 CACHED_TABLES = {
@@ -30,7 +30,7 @@ MAX_NAME_LENGTH = 100  # maximum number of characters of an entry's name
 
 
 def open_trace(
-    path: Path, workers: Workers | None = None, machine: dict[str, Any] | None = None
+    path: Path, workers: WorkerPool | None = None, machine: dict[str, Any] | None = None
 ) -> Trace:
     """Open a trace for a verb; its derived tables are cached in files.
 

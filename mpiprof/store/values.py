@@ -9,24 +9,25 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mpiprof.causes.cause import Removal
 from mpiprof.causes.place import Place
-from mpiprof.causes.removal import Removal
 from mpiprof.causes.search import CAUSES
 from mpiprof.diagnosis.arrival_statistics import ArrivalStatistics
-from mpiprof.diagnosis.evidence import (
+from mpiprof.diagnosis.finding import (
     CallsiteEvidence,
     Evidence,
+    Finding,
     FoundReason,
     HabitEvidence,
     RestEvidence,
+    WaitSite,
     WorkLocation,
 )
-from mpiprof.diagnosis.finding import Finding, WaitSite
 from mpiprof.metrics.disagreement import Disagreement, Side
+from mpiprof.metrics.rank_pairs import WaitMatrix
 from mpiprof.metrics.run_times import RunTimes
 from mpiprof.metrics.variance_components import Estimate
-from mpiprof.metrics.wait_matrix import WaitMatrix
-from mpiprof.store.cache import DamagedError, Entry, Writer
+from mpiprof.store.cache import CacheEntry, DamagedError, Writer
 from mpiprof.trace.clock import Clock
 
 EVIDENCE = (
@@ -104,7 +105,7 @@ def write(value: Any, writer: Writer) -> dict[str, Any]:
     return {"value": _Packer(writer).pack(value)}
 
 
-def read(entry: Entry) -> Any:
+def read(entry: CacheEntry) -> Any:
     """Return the value of an entry; DamagedError if `write` cannot have written it."""
     try:
         return _unpack(entry, entry.meta["value"])
@@ -112,13 +113,13 @@ def read(entry: Entry) -> Any:
         raise DamagedError(str(error)) from None
 
 
-def _read_array(entry: Entry, name: Any) -> Any:
+def _read_array(entry: CacheEntry, name: Any) -> Any:
     if entry.dtype(name).kind not in "biuf":
         raise DamagedError("an array of no numbers")
     return entry.read_array(name, entry.dtype(name))
 
 
-def _unpack(entry: Entry, packed: Any) -> Any:
+def _unpack(entry: CacheEntry, packed: Any) -> Any:
     if isinstance(packed, list):
         return [_unpack(entry, v) for v in packed]
     if not isinstance(packed, dict):
@@ -144,7 +145,7 @@ def _unpack(entry: Entry, packed: Any) -> Any:
     raise DamagedError("a value of an unknown kind")
 
 
-def _read_column(entry: Entry, packed: dict[str, Any]) -> Any:
+def _read_column(entry: CacheEntry, packed: dict[str, Any]) -> Any:
     ((tag, content),) = packed.items()
     if tag == "plain":
         return _read_array(entry, content)

@@ -2,22 +2,26 @@
 
 Two passes: segments and instances go to scratch files in matching order, then to the entry in order
 of time. Memory is a batch of the trace, a piece of the scratch files, and 24 bytes per instance.
-A rank with more than PIECE_SEGMENTS segments adds 16 bytes per segment.
+A rank with more than PIECE_SEGMENTS segments adds 16 bytes per segment. The tiles of a request are
+built when it is first resolved.
 """
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
+from mpiprof.errors import MpiprofError
 from mpiprof.metrics.coverage import first_recorded
 from mpiprof.metrics.instance_metrics import InstanceMetrics
 from mpiprof.metrics.instance_rows import Rows
 from mpiprof.metrics.variance_components import median_before_last
 from mpiprof.store import cache
+from mpiprof.timeline.row_layout import COLOURS, SORTS
 from mpiprof.timeline.scratch import Scratch, SegmentRuns
 from mpiprof.timeline.segments import (
     BLOCK_SEGMENTS,
@@ -30,6 +34,7 @@ from mpiprof.timeline.segments import (
     Progress,
     read_ahead,
 )
+from mpiprof.timeline.window import MAX_PIXELS, MissingTiles, Request, ResolvedRequest, Timeline
 from mpiprof.trace import Trace
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.types import Array, Bool, Int
@@ -107,7 +112,7 @@ class _MatchingPass:
         self.end_ns = trace.calls_start_ns + trace.duration_ns + margin
         self.measure = InstanceMetrics(trace)
         self.count = added = 0
-        whole = max(trace.record_capacity, 1)
+        capacity = max(trace.record_capacity, 1)
         with read_ahead(trace.batches(batch=BATCH_RECORDS)) as batches:
             for batch in batches:
                 self.measure.blocked = np.zeros(batch.arrival_ns.shape, np.int64)
@@ -117,7 +122,7 @@ class _MatchingPass:
                 instances.write(self.count, _instance_rows(batch, rows))
                 self.count += len(batch)
                 added += batch.shape.size
-                progress(0.7 * min(added / whole, 1.0))
+                progress(0.7 * min(added / capacity, 1.0))
 
     def _add_segments(self, batch: Batch, blocked: Int) -> None:
         """Add the segments of a batch, about FILLED_SEGMENTS at a time."""
@@ -169,7 +174,7 @@ class _MatchingPass:
         self, ranks: Int, enter: Int, exit_: Int, wait: Int, flags: int, shape: Int, instance: Int
     ) -> None:
         """Add segments; `ranks` and `instance` may be spread over the others' shape."""
-        part, ranks_of = (of.reshape(enter.shape) for of in self.runs.extend(enter.size))
+        part, ranks_of = (column.reshape(enter.shape) for column in self.runs.extend(enter.size))
         ranks_of[...] = ranks
         part["enter"], part["exit"] = enter, np.maximum(exit_, enter)
         part["wait"], part["flags"] = wait, flags
@@ -228,23 +233,23 @@ def _sort_instances(
     return number
 
 
-def _number_instances(callsite: Array, seen: dict[int, int]) -> Int:
+def _number_instances(callsite: Array, count_before: dict[int, int]) -> Int:
     """Number instances within their call sites, continuing from the counts in `seen`."""
     sites, which, counts = np.unique(callsite, return_inverse=True, return_counts=True)
     starts = np.cumsum(counts) - counts
     number = np.empty(len(callsite), np.int64)
     number[np.argsort(which, kind="stable")] = np.arange(len(callsite)) - np.repeat(starts, counts)
-    known = np.array([seen.get(site, 0) for site in sites.tolist()], np.int64)
-    seen.update(zip(sites.tolist(), (known + counts).tolist(), strict=True))
-    return number + known[which]
+    before = np.array([count_before.get(site, 0) for site in sites.tolist()], np.int64)
+    count_before.update(zip(sites.tolist(), (before + counts).tolist(), strict=True))
+    return number + before[which]
 
 
 def _write_in_order(
     writer: cache.Writer, runs: SegmentRuns, number: Array, progress: Progress
 ) -> Array:
     """Write all segments by rank and time, with final instance numbers; return their blocks."""
-    whole = runs.count
-    writer.reserve("segments", SEGMENT, whole)
+    segment_count = runs.count
+    writer.reserve("segments", SEGMENT, segment_count)
     blocks = [np.zeros(0, BLOCKS)]
     at = 0
     with read_ahead(runs.read_in_order()) as parts:
@@ -253,7 +258,7 @@ def _write_in_order(
             writer.write("segments", at, part)
             blocks.append(_make_blocks(part, ranks, at))
             at += len(part)
-            progress(0.7 + 0.3 * at / whole)
+            progress(0.7 + 0.3 * at / segment_count)
     return np.concatenate(blocks)
 
 
@@ -271,3 +276,42 @@ def _make_blocks(part: Array, ranks: Int, at: int) -> Array:
         blocks["at"], blocks["rank"] = at + edges, ranks[edges]
         blocks["n"] = np.diff(edges, append=len(part))
     return blocks
+
+
+# ---- tiles
+
+
+TILE_SETS = 2  # of all ranks, and of the ranks that rows show
+
+
+def resolve_with_tiles(
+    timeline: Timeline, request: Request, build: Callable[[MissingTiles], None]
+) -> ResolvedRequest:
+    """Return a resolved request; `build` builds missing tiles before.
+
+    Raises MpiprofError if the cache lacks tiles after they have been built.
+    """
+    for _ in range(TILE_SETS):
+        resolved = timeline.resolve(request)
+        if not isinstance(resolved, MissingTiles):
+            return resolved
+        build(resolved)
+    resolved = timeline.resolve(request)
+    if isinstance(resolved, MissingTiles):
+        raise MpiprofError("the cache of the trace cannot be written: check the free disk space")
+    return resolved
+
+
+def build_first_tiles(timeline: Timeline, progress: Progress) -> None:
+    """Build the tiles of the whole run of all ranks, with which a timeline opens."""
+    ranks = np.arange(timeline.trace.ranks, dtype=np.int64)
+    request = Request(0, timeline.length_ns, MAX_PIXELS, COLOURS[0], SORTS[0], frozenset(), ranks)
+    done = 0
+
+    def build(need: MissingTiles) -> None:
+        nonlocal done
+        timeline.build_tiles(need, lambda share: progress((done + share) / TILE_SETS))
+        done += 1
+
+    resolve_with_tiles(timeline, request, build)
+    progress(1.0)

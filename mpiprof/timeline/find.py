@@ -46,7 +46,7 @@ def make_predicate(
     sites = timeline.events.meta.get("callsites", [])
     callsites = np.array([not operations or s[0] in operations for s in sites] + [False], np.bool_)
     algorithms = np.ones(len(timeline.events.meta["algorithms"]) + 1, np.bool_)
-    wanted = communicators
+    chosen = communicators
     if kind == "callsite":
         callsites &= np.arange(len(callsites)) == (int(value) if value.isdecimal() else -1)
     elif kind == "operation":
@@ -56,13 +56,13 @@ def make_predicate(
         parts = [{routine.partition(":")[0] for routine in name.split("+")} for name in names]
         algorithms = np.array([value in part for part in parts] + [False], np.bool_)
     elif kind == "communicator":
-        named = timeline.find_communicators([value]) or set()
-        wanted = named if wanted is None else wanted & named
+        matching = timeline.find_communicators([value]) or set()
+        chosen = matching if chosen is None else chosen & matching
 
     def test(rows: Array) -> Bool:
         good: Bool = callsites[np.minimum(rows["callsite"], len(callsites) - 1)]
         good = good & algorithms[np.minimum(rows["algorithm"], len(algorithms) - 1)]
-        return good if wanted is None else good & np.isin(rows["communicator"], sorted(wanted))
+        return good if chosen is None else good & np.isin(rows["communicator"], sorted(chosen))
 
     return test
 
@@ -96,7 +96,7 @@ def find_next(timeline: Timeline, number: int, at: int, step: int, test: Test) -
 
 
 def find_under_pointer(
-    timeline: Timeline, request: Request, shown: ResolvedRequest, rank: int, at: int, reach: int
+    timeline: Timeline, request: Request, resolved: ResolvedRequest, rank: int, at: int, reach: int
 ) -> int:
     """Return the instance that a cell of the picture shows, -1 if it shows none.
 
@@ -105,29 +105,29 @@ def find_under_pointer(
     time in that state there. If the cell is empty, the instance nearest to the time `at` counts, up
     to `reach` ns away from it. Of very many segments the first piece is read.
     """
-    if not 0 <= rank < len(shown.rows.of_rank) or shown.rows.of_rank[rank] < 0:
+    if not 0 <= rank < len(resolved.rows.of_rank) or resolved.rows.of_rank[rank] < 0:
         return -1
-    ranks: Bool = shown.rows.of_drawn == shown.rows.of_rank[rank]
+    ranks: Bool = resolved.rows.of_drawn == resolved.rows.of_rank[rank]
     base = timeline.events.begin_ns
     begin, end = (base + ns for ns in timeline.clip_request(request))
 
     def drawn(first: int, last: int) -> tuple[Array, dict[int, Int]]:
         none = np.zeros(0, SEGMENT), ranks
         segments, _ = next(timeline.events.read_pieces(first, last, ranks), none)
-        inside = shown.time_in_states(segments, request.colour, first, last)
+        inside = resolved.time_in_states(segments, request.colour, first, last)
         on = {
             state: ns
             for state, ns in inside.items()
-            if shown.states.names[state] not in request.off and (ns >= 0).any()
+            if resolved.states.names[state] not in request.off and (ns >= 0).any()
         }
         return segments, on
 
     segments, inside = drawn(begin, end)
     if inside:
-        most = max(inside, key=lambda state: int(np.maximum(inside[state], 0).sum()))
-        matching = inside[most] >= 0
+        longest = max(inside, key=lambda state: int(np.maximum(inside[state], 0).sum()))
+        matching = inside[longest] >= 0
         numbers, which = np.unique(segments["instance"][matching], return_inverse=True)
-        return int(numbers[np.bincount(which, inside[most][matching]).argmax()])
+        return int(numbers[np.bincount(which, inside[longest][matching]).argmax()])
     segments, inside = drawn(base + at - reach, base + at + reach + 1)
     if not inside:
         return -1
@@ -196,11 +196,11 @@ def describe_instance(timeline: Timeline, number: int) -> dict[str, Any]:
 def _find_awaited_rank(timeline: Timeline, segments: Array) -> int | None:
     """Return the rank that most of an instance's wait is for; None if no rank waits."""
     awaited = timeline.find_awaited(segments)
-    known = awaited >= 0
-    if not known.any():
+    is_known = awaited >= 0
+    if not is_known.any():
         return None
-    ranks, index = np.unique(awaited[known], return_inverse=True)
-    return int(ranks[np.bincount(index, segments["wait"][known].astype(np.float64)).argmax()])
+    ranks, index = np.unique(awaited[is_known], return_inverse=True)
+    return int(ranks[np.bincount(index, segments["wait"][is_known].astype(np.float64)).argmax()])
 
 
 def _count_instances(timeline: Timeline, callsite: int) -> int:
@@ -240,10 +240,10 @@ def json_number(value: Any) -> float | None:
 
 def search(timeline: Timeline, text: str) -> list[dict[str, Any]]:
     """Return the call sites, operations, algorithms, communicators and ranks that match a text."""
-    wanted = text.casefold().split()[:8]
+    words = text.casefold().split()[:8]
     results = []
     for kind, value, label, note in _search_entries(timeline, text):
-        if all(word in f"{kind} {label} {note}".casefold() for word in wanted):
+        if all(word in f"{kind} {label} {note}".casefold() for word in words):
             results.append({"find": f"{kind}:{value}", "kind": kind, "label": label, "note": note})
             if len(results) == MAX_FOUND:
                 break

@@ -1,13 +1,26 @@
-"""The longest waits of a rank, in collectives and for messages together."""
+"""The longest waits of ranks, in collectives and for messages, and their chains to the causes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 
-from mpiprof.timeline.message_marks import MessageMarks, pass_filters
+from mpiprof.timeline.build import open_or_build
+from mpiprof.timeline.message_marks import MessageMarks, pass_filters, read_message_marks
 from mpiprof.timeline.segments import SEGMENT
-from mpiprof.timeline.wait_chain import Wait, list_records, make_message_wait, make_wait
+from mpiprof.timeline.wait_chain import (
+    LastRank,
+    Wait,
+    find_chain,
+    find_last_rank,
+    list_records,
+    make_message_wait,
+    make_wait,
+)
 from mpiprof.timeline.window import Request, Timeline
+from mpiprof.trace import Trace
 
 MAX_WAITS = 20
 
@@ -39,7 +52,7 @@ def list_longest_waits(
         order = np.argsort(-segments["wait"], kind="stable")[:MAX_WAITS]
         longest, of_rank = segments[order], owners[order]
     awaited = timeline.find_awaited(longest)
-    found = [
+    all_waits = [
         make_wait(timeline, rank, segment, int(whom))
         for rank, segment, whom in zip(of_rank.tolist(), longest, awaited, strict=True)
     ]
@@ -48,6 +61,48 @@ def list_longest_waits(
         good = np.isin(waits["rank"].to_numpy(np.int64), request.ranks)
         good &= pass_filters(timeline, request, waits)
         longest_waits = list_records(waits[good].nlargest(MAX_WAITS, "wait_ns"))
-        found += [make_message_wait(timeline, one) for one in longest_waits]
-    found.sort(key=lambda wait: wait.begin - wait.until)
-    return found[:MAX_WAITS]
+        all_waits += [make_message_wait(timeline, record) for record in longest_waits]
+    all_waits.sort(key=lambda wait: wait.begin - wait.until)
+    return all_waits[:MAX_WAITS]
+
+
+@dataclass(frozen=True)
+class ChainedWait:
+    """A wait, the waits from it back to its cause, and the rank at the end of this chain.
+
+    chain: begins with the wait itself. last: None if the awaited rank of the wait is unknown.
+    """
+
+    wait: Wait
+    chain: tuple[Wait, ...]
+    last: LastRank | None
+
+
+def list_chained_waits(
+    trace: Trace,
+    key: str,
+    rank: int,
+    max_waits: int,
+    progress: Callable[[float], None] = lambda _: None,
+) -> list[ChainedWait]:
+    """Return the longest waits of a rank, in collectives and for messages, the longest first.
+
+    key: of the trace's cache entries. The timeline of the trace is built if its cache has none.
+    """
+    timeline = Timeline(trace, open_or_build(trace, key, progress), key)
+    marks = read_message_marks(trace) if trace.ranks_with_messages else None
+    request = Request(
+        0, timeline.length_ns, 1, "operation", "rank", frozenset(), np.array([rank], np.int64)
+    )
+    chained = []
+    for wait in list_longest_waits(timeline, request, marks)[:max_waits]:
+        middle = (wait.begin + wait.until) // 2
+        earlier = find_chain(timeline, rank, middle, None if marks is None else marks.waits)
+        chain = (wait, *earlier[1:]) if wait.awaited >= 0 else ()
+        last = None
+        if chain:
+            span = [timeline.events.begin_ns + ns for ns in (chain[-1].begin, chain[-1].until)]
+            calls = None if marks is None else marks.overlapping(*span)
+            last = find_last_rank(timeline, chain[-1], calls)
+        chained.append(ChainedWait(wait, chain, last))
+    return chained

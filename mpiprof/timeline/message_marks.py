@@ -51,9 +51,9 @@ class MessageMarks:
     @cached_property
     def _waits_by_call(self) -> tuple[Int, Int]:
         """The numbers of the calls that wait, ascending, and the row of each one's wait."""
-        of = self.waits["call"].to_numpy(np.int64)
-        order = np.argsort(of, kind="stable")
-        return of[order], order
+        call = self.waits["call"].to_numpy(np.int64)
+        order = np.argsort(call, kind="stable")
+        return call[order], order
 
     def overlapping(self, begin: int, end: int) -> pd.DataFrame:
         """Return calls in time order; all that overlap a span of the joint clock are among them."""
@@ -62,12 +62,12 @@ class MessageMarks:
 
     def find_waits(self, calls: Int) -> Int:
         """Return the row of `waits` of each call, given by its number; -1 for a call without."""
-        of, order = self._waits_by_call
-        at = np.searchsorted(of, calls)
-        near = np.minimum(at, len(of) - 1)
-        if not len(of):
+        sorted_calls, order = self._waits_by_call
+        at = np.searchsorted(sorted_calls, calls)
+        near = np.minimum(at, len(sorted_calls) - 1)
+        if not len(sorted_calls):
             return np.full_like(at, -1)
-        rows: Int = np.where(of[near] == calls, order[near], -1)
+        rows: Int = np.where(sorted_calls[near] == calls, order[near], -1)
         return rows
 
 
@@ -123,7 +123,7 @@ def _read_marks(trace: Trace) -> MessageMarks:
 
 
 def list_message_marks(
-    timeline: Timeline, request: Request, shown: ResolvedRequest, marks: MessageMarks
+    timeline: Timeline, request: Request, resolved: ResolvedRequest, marks: MessageMarks
 ) -> dict[str, Any]:
     """Return the longest waits for messages and calls on messages in a window.
 
@@ -131,57 +131,67 @@ def list_message_marks(
     awaited rank (-1 without a wait)] of other calls on drawn ranks. sites: [operation, site]. Times
     are in ns after the begin. Calls that the filters exclude are left out.
     """
-    chosen = _choose_waits(timeline, request, shown, marks.waits)
+    chosen = _choose_waits(timeline, request, resolved, marks.waits)
     base = timeline.events.begin_ns
     waits = [
         {
-            "rank": int(one["rank"]),
-            "awaited": int(one["awaited"]),
-            "begin": int(one["begin_ns"]) - base,
-            "until": int(one["until_ns"]) - base,
-            "end": max(int(one["end_ns"]), int(one["until_ns"])) - base,
-            "is_sent": bool(one["source"] == one["rank"]),
-            "operation": one["operation"],
-            "site": one["site"],
-            "tag": int(one["tag"]),
-            "bytes": int(one["bytes"]),
+            "rank": int(record["rank"]),
+            "awaited": int(record["awaited"]),
+            "begin": int(record["begin_ns"]) - base,
+            "until": int(record["until_ns"]) - base,
+            "end": max(int(record["end_ns"]), int(record["until_ns"])) - base,
+            "is_sent": bool(record["source"] == record["rank"]),
+            "operation": record["operation"],
+            "site": record["site"],
+            "tag": int(record["tag"]),
+            "bytes": int(record["bytes"]),
         }
-        for one in list_records(chosen)
+        for record in list_records(chosen)
     ]
-    calls = _choose_calls(timeline, request, shown, marks, chosen["call"].to_numpy(np.int64))
+    calls = _choose_calls(timeline, request, resolved, marks, chosen["call"].to_numpy(np.int64))
     names = list(zip(calls["operation"].astype(str), calls["site"].astype(str), strict=True))
     sites = {name: at for at, name in enumerate(dict.fromkeys(names))}
     times = [calls[name].to_numpy(np.int64) - base for name in ("enter_ns", "exit_ns")]
     wait = marks.find_waits(calls["call"].to_numpy(np.int64))
     waited, awaited = (marks.waits[name].to_numpy(np.int64) for name in ("wait_ns", "awaited"))
-    columns = [calls["rank"].tolist(), *(of.tolist() for of in times), [sites[n] for n in names]]
-    for of, default in ((waited, 0), (awaited, -1)):
-        columns.append([int(of[row]) if row >= 0 else default for row in wait.tolist()])
+    columns = [
+        calls["rank"].tolist(),
+        *(values.tolist() for values in times),
+        [sites[n] for n in names],
+    ]
+    for values, default in ((waited, 0), (awaited, -1)):
+        columns.append([int(values[row]) if row >= 0 else default for row in wait.tolist()])
     rows = [list(row) for row in zip(*columns, strict=True)]
     return {"waits": waits, "calls": rows, "sites": [list(name) for name in sites]}
 
 
 def _choose_waits(
-    timeline: Timeline, request: Request, shown: ResolvedRequest, waits: pd.DataFrame
+    timeline: Timeline, request: Request, resolved: ResolvedRequest, waits: pd.DataFrame
 ) -> pd.DataFrame:
     """Return the longest waits for messages of shown ranks in a window."""
-    begin, end, least = _find_window(timeline, request)
-    good = (waits["until_ns"] > begin) & (waits["begin_ns"] < end) & (waits["wait_ns"] >= least)
-    good &= _are_in(shown.rows.of_rank, waits["rank"].to_numpy(np.int64))
+    begin, end, shortest_ns = _find_window(timeline, request)
+    good = (
+        (waits["until_ns"] > begin) & (waits["begin_ns"] < end) & (waits["wait_ns"] >= shortest_ns)
+    )
+    good &= _are_in(resolved.rows.of_rank, waits["rank"].to_numpy(np.int64))
     good &= pass_filters(timeline, request, waits)
     return waits[good].nlargest(MAX_WAITS, "wait_ns")
 
 
 def _choose_calls(
-    timeline: Timeline, request: Request, shown: ResolvedRequest, marks: MessageMarks, known: Int
+    timeline: Timeline,
+    request: Request,
+    resolved: ResolvedRequest,
+    marks: MessageMarks,
+    waiting_calls: Int,
 ) -> pd.DataFrame:
     """Return the longest calls on messages of drawn ranks in a window, without known ones."""
-    begin, end, least = _find_window(timeline, request)
+    begin, end, shortest_ns = _find_window(timeline, request)
     calls = marks.overlapping(begin, end)
     length = (calls["exit_ns"] - calls["enter_ns"]).to_numpy(np.int64)
-    good = (length >= least) & (calls["exit_ns"].to_numpy(np.int64) > begin)
-    good &= _are_in(shown.rows.of_drawn, calls["rank"].to_numpy(np.int64))
-    good &= ~np.isin(calls["call"].to_numpy(np.int64), known)
+    good = (length >= shortest_ns) & (calls["exit_ns"].to_numpy(np.int64) > begin)
+    good &= _are_in(resolved.rows.of_drawn, calls["rank"].to_numpy(np.int64))
+    good &= ~np.isin(calls["call"].to_numpy(np.int64), waiting_calls)
     good &= pass_filters(timeline, request, calls)
     chosen = np.flatnonzero(good)
     longest = chosen[np.argsort(-length[chosen], kind="stable")[:MAX_CALLS]]
@@ -198,8 +208,8 @@ def pass_filters(timeline: Timeline, request: Request, calls: pd.DataFrame) -> B
         good &= calls["operation"].isin(request.operations).to_numpy(np.bool_)
     communicators = timeline.find_communicators(request.communicators)
     if communicators is not None:
-        of = calls["communicator"].to_numpy(np.int64)
-        good &= (of < 0) | np.isin(of, sorted(communicators))
+        identity = calls["communicator"].to_numpy(np.int64)
+        good &= (identity < 0) | np.isin(identity, sorted(communicators))
     return good
 
 

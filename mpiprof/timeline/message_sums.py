@@ -13,7 +13,7 @@ from mpiprof.trace.types import Float, Int
 
 
 def sum_messages(
-    timeline: Timeline, request: Request, shown: ResolvedRequest, marks: MessageMarks
+    timeline: Timeline, request: Request, resolved: ResolvedRequest, marks: MessageMarks
 ) -> dict[str, Any]:
     """Return the sums over the calls on messages of shown ranks in a window.
 
@@ -24,24 +24,26 @@ def sum_messages(
     base = timeline.events.begin_ns
     begin, end = (base + ns for ns in timeline.clip_request(request))
     calls = marks.overlapping(begin, end)
-    enter, leave = _spans_of_shown(timeline, request, shown, calls, ("enter_ns", "exit_ns"))
-    from_, until = _spans_of_shown(timeline, request, shown, marks.waits, ("begin_ns", "until_ns"))
+    enter, leave = _spans_of_shown(timeline, request, resolved, calls, ("enter_ns", "exit_ns"))
+    from_, until = _spans_of_shown(
+        timeline, request, resolved, marks.waits, ("begin_ns", "until_ns")
+    )
     inside = int(np.maximum(np.minimum(leave, end) - np.maximum(enter, begin), 0).sum())
     wait = int(np.maximum(np.minimum(until, end) - np.maximum(from_, begin), 0).sum())
-    whole = max((end - begin) * sum(map(len, shown.rows.ranks)), 1)
+    total_ns = max((end - begin) * sum(map(len, resolved.rows.ranks)), 1)
     return {
         "all": len(marks.calls),
         "count": int((enter >= begin).sum()),
         "inside": inside,
         "wait": wait,
-        "share": inside / whole,
-        "wait_share": wait / whole,
+        "share": inside / total_ns,
+        "wait_share": wait / total_ns,
         "is_whole": marks.is_whole,
     }
 
 
 def share_messages(
-    timeline: Timeline, request: Request, shown: ResolvedRequest, marks: MessageMarks
+    timeline: Timeline, request: Request, resolved: ResolvedRequest, marks: MessageMarks
 ) -> Float:
     """Return the shares of all shown ranks along the whole run: bins x (waiting, rest of calls).
 
@@ -49,25 +51,25 @@ def share_messages(
     """
     level = choose_level(timeline.length_ns, request.pixels)
     bins = -(-timeline.length_ns >> level)
-    calls = _spans_of_shown(timeline, request, shown, marks.calls, ("enter_ns", "exit_ns"))
-    waits = _spans_of_shown(timeline, request, shown, marks.waits, ("begin_ns", "until_ns"))
-    base, whole = timeline.events.begin_ns, max(sum(map(len, shown.rows.ranks)), 1)
+    calls = _spans_of_shown(timeline, request, resolved, marks.calls, ("enter_ns", "exit_ns"))
+    waits = _spans_of_shown(timeline, request, resolved, marks.waits, ("begin_ns", "until_ns"))
+    base, rank_count = timeline.events.begin_ns, max(sum(map(len, resolved.rows.ranks)), 1)
     inside, wait = (
         _sum_bins(first - base, last - base, level, bins) for first, last in (calls, waits)
     )
-    shares = np.stack([wait, np.maximum(inside - wait, 0)], 1) / (whole * float(1 << level))
+    shares = np.stack([wait, np.maximum(inside - wait, 0)], 1) / (rank_count * float(1 << level))
     return np.asarray(np.clip(shares, 0, 1))
 
 
 def _spans_of_shown(
     timeline: Timeline,
     request: Request,
-    shown: ResolvedRequest,
+    resolved: ResolvedRequest,
     table: pd.DataFrame,
     names: tuple[str, str],
 ) -> tuple[Int, Int]:
     """Return begin and end of the calls or waits of shown ranks that pass the filters."""
-    good = shown.rows.of_rank[table["rank"].to_numpy(np.int64)] >= 0
+    good = resolved.rows.of_rank[table["rank"].to_numpy(np.int64)] >= 0
     good &= pass_filters(timeline, request, table)
     first, last = (table[name].to_numpy(np.int64)[good] for name in names)
     return first, last
@@ -76,13 +78,13 @@ def _spans_of_shown(
 def _sum_bins(first: Int, last: Int, level: int, bins: int) -> Float:
     """Return the ns of spans in each bin of 2**level ns."""
     total = np.zeros(bins + 1)
-    first, last = (np.clip(of, 0, bins << level) for of in (first, np.maximum(first, last)))
+    first, last = (np.clip(time, 0, bins << level) for time in (first, np.maximum(first, last)))
     for at, sign in ((first, -1), (last, 1)):
         # The integral of a step at `at`: the rest of its bin counts in part, all later bins whole.
         index = np.minimum(at >> level, bins)
         within = (at - (index << level)).astype(np.float64)
-        rest = (1 << level) - within
-        step = np.bincount(index, rest, bins + 1)
+        until_end = (1 << level) - within
+        step = np.bincount(index, until_end, bins + 1)
         later = np.cumsum(np.bincount(index, minlength=bins + 1)) * float(1 << level)
         total -= sign * (step + np.concatenate([[0.0], later[:-1]]))
     return total[:bins]

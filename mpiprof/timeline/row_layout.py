@@ -42,7 +42,7 @@ class States:
 
 
 @dataclass(frozen=True)
-class Rows:
+class TimelineRows:
     """The ranks of each row, from the top, and the row of each rank (-1 if hidden).
 
     drawn: the rank that a row shows. It is the latest rank on average: a mean of ranks would hide
@@ -77,21 +77,21 @@ def classify_shapes(trace: Trace, calls: Int, only: Collection[int] | None = Non
         (s.operation, s.communicator, s.algorithm.partition(":")[0]) for s in trace.tables.shapes
     ]
     called = [*(calls[: len(keys)] > 0).tolist(), *[False] * (len(keys) - len(calls))]
-    wanted = [
+    shape_keys = [
         good and (only is None or key[1] in only) for key, good in zip(keys, called, strict=True)
     ]
     counts: dict[tuple[str, int, str], int] = {}
-    for key, count, good in zip(keys, calls.tolist(), wanted, strict=False):
+    for key, count, good in zip(keys, calls.tolist(), shape_keys, strict=False):
         if good:
             counts[key] = counts.get(key, 0) + count
-    most = MAX_CLASSES if len(counts) <= MAX_CLASSES else MAX_NAMED_CLASSES
-    named = set(sorted(counts, key=lambda k: -counts[k])[:most])
+    max_classes = MAX_CLASSES if len(counts) <= MAX_CLASSES else MAX_NAMED_CLASSES
+    largest = set(sorted(counts, key=lambda k: -counts[k])[:max_classes])
     number: dict[tuple[str, int, str], int] = {}
     of_shape = np.full(max(len(keys), 1), -1, np.int64)
-    for i, (key, good) in enumerate(zip(keys, wanted, strict=True)):
+    for i, (key, good) in enumerate(zip(keys, shape_keys, strict=True)):
         if not good:
             continue
-        if key not in named:
+        if key not in largest:
             key = (key[0], -1, OTHER)
             if key not in number and len(number) >= MAX_CLASSES - 1:
                 key = (OTHER, -1, OTHER)
@@ -100,24 +100,27 @@ def classify_shapes(trace: Trace, calls: Int, only: Collection[int] | None = Non
 
 
 def distinguishes_communicators(
-    known: Classes, communicators: Collection[int], trace: Trace
+    classes: Classes, communicators: Collection[int], trace: Trace
 ) -> bool:
     """Return whether classes distinguish these communicators' segments from all others."""
     present = {s.communicator for s in trace.tables.shapes}
-    return all(c in known.communicator for c in communicators if c in present)
+    return all(c in classes.communicator for c in communicators if c in present)
 
 
 def make_states(
-    known: Classes, colour: str, communicators: Collection[int] | None, operations: Collection[str]
+    classes: Classes,
+    colour: str,
+    communicators: Collection[int] | None,
+    operations: Collection[str],
 ) -> States:
     """Return the states of a colour, for the classes that pass the filters."""
     passing = [
         (communicators is None or c in communicators) and (not operations or o in operations)
-        for c, o in zip(known.communicator, known.operation, strict=True)
+        for c, o in zip(classes.communicator, classes.operation, strict=True)
     ]
     if colour == "waiting":
         return States([WAITING, NOT_WAITING], np.array(passing, np.int64) - 1)
-    values = known.algorithm if colour == "algorithm" else known.operation
+    values = classes.algorithm if colour == "algorithm" else classes.operation
     names = list(dict.fromkeys(values))
     if len(names) > MAX_STATES:
         names = [*names[: MAX_STATES - 1], OTHER]
@@ -136,8 +139,10 @@ def sort_ranks(trace: Trace, ranks: Int, sort: str, lateness: Float) -> Int:
         return ranks[np.argsort(-late, kind="stable")]
     if len(ranks) and (group_of := sort_groups(trace, sort)) is not None:
         position = {group: i for i, group in enumerate(dict.fromkeys(group_of.values()))}
-        of = np.array([position.get(group_of.get(r, ""), len(position)) for r in ranks.tolist()])
-        return ranks[np.argsort(of, kind="stable")]
+        group_position = np.array(
+            [position.get(group_of.get(r, ""), len(position)) for r in ranks.tolist()]
+        )
+        return ranks[np.argsort(group_position, kind="stable")]
     return ranks
 
 
@@ -148,7 +153,7 @@ def sort_groups(trace: Trace, sort: str) -> dict[int, str] | None:
     return trace.node_ids if sort in ("node", "nodes") else None
 
 
-def make_rows(trace: Trace, ranks: Int, lateness: Float, sort: str = SORTS[0]) -> Rows:
+def make_rows(trace: Trace, ranks: Int, lateness: Float, sort: str = SORTS[0]) -> TimelineRows:
     """Return one row per rank, node or switch; beyond MAX_ROWS rows, neighbours are joined.
 
     lateness: mean lateness of each rank, which chooses the drawn rank of a row.
@@ -156,8 +161,8 @@ def make_rows(trace: Trace, ranks: Int, lateness: Float, sort: str = SORTS[0]) -
     edges = np.arange(len(ranks) + 1)
     if sort in ("nodes", "switches"):
         group_of = sort_groups(trace, sort) or {}
-        of = np.array([group_of.get(r, "") for r in ranks.tolist()])
-        edges = np.flatnonzero(np.concatenate([[True], of[1:] != of[:-1], [True]]))
+        rank_group = np.array([group_of.get(r, "") for r in ranks.tolist()])
+        edges = np.flatnonzero(np.concatenate([[True], rank_group[1:] != rank_group[:-1], [True]]))
     group = 1
     while -(-(len(edges) - 1) // group) > MAX_ROWS:
         group *= 2
@@ -168,7 +173,7 @@ def make_rows(trace: Trace, ranks: Int, lateness: Float, sort: str = SORTS[0]) -
         of_rank[members] = row
     late = np.nan_to_num(lateness, nan=-np.inf)
     drawn = np.array([members[late[members].argmax()] for members in groups], np.int64)
-    return Rows(groups, of_rank, drawn)
+    return TimelineRows(groups, of_rank, drawn)
 
 
 def label_ranks(ranks: Sequence[int] | Int) -> str:

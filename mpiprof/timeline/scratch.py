@@ -42,10 +42,10 @@ class Scratch:
     def read_in_order(self, order: Int) -> Iterator[Array]:
         """Yield the records at positions order[0], order[1], ..., PIECE_SEGMENTS at a time."""
         for first in range(0, len(order), PIECE_SEGMENTS):
-            wanted = order[first : first + PIECE_SEGMENTS]
-            by_position = np.argsort(wanted, kind="stable")
-            positions = wanted[by_position]
-            rows = np.empty(len(wanted), self.dtype)
+            piece = order[first : first + PIECE_SEGMENTS]
+            by_position = np.argsort(piece, kind="stable")
+            positions = piece[by_position]
+            rows = np.empty(len(piece), self.dtype)
             edges = np.flatnonzero(np.diff(positions) > NEAR_NUMBERS) + 1
             for group in np.split(np.arange(len(positions)), edges):
                 low, high = int(positions[group[0]]), int(positions[group[-1]]) + 1
@@ -141,9 +141,9 @@ class SegmentRuns:
         order = np.argsort(enter, kind="stable")
         ends = np.cumsum(spans[:, 1] - spans[:, 0])
         for first in range(0, len(order), PIECE_SEGMENTS):
-            wanted = order[first : first + PIECE_SEGMENTS]
-            run = np.searchsorted(ends, wanted, "right")
-            yield from self.scratch.read_in_order(wanted - ends[run] + spans[run, 1])
+            piece = order[first : first + PIECE_SEGMENTS]
+            run = np.searchsorted(ends, piece, "right")
+            yield from self.scratch.read_in_order(piece - ends[run] + spans[run, 1])
 
 
 def _sort_by_rank_and_time(ranks: Int, enter: Int) -> Int:

@@ -77,7 +77,7 @@ def read_ahead(items: Iterator[Item]) -> Iterator[Iterator[Item]]:
 class Events:
     """Segments and instances of a trace, read on demand."""
 
-    def __init__(self, entry: cache.Entry, trace: Trace) -> None:
+    def __init__(self, entry: cache.CacheEntry, trace: Trace) -> None:
         self.entry = entry
         self.ranks = trace.ranks
         self.shapes = len(trace.tables.shapes)
@@ -163,5 +163,5 @@ class Events:
         begin = int(row["first_arrival"])
         end = int(row["last_exit"]) if row["last_exit"] >= begin else self.end_ns
         segments, ranks = self.read_window(begin, max(end, begin) + 1)
-        of = segments["instance"] == number
-        return segments[of], ranks[of]
+        is_member = segments["instance"] == number
+        return segments[is_member], ranks[is_member]

@@ -15,7 +15,7 @@ from mpiprof.trace.types import Float
 BINS = 256  # minimum bins within the span, about; its ends are summed exactly
 
 
-def sum_span(timeline: Timeline, request: Request, shown: ResolvedRequest) -> dict[str, Any]:
+def sum_span(timeline: Timeline, request: Request, resolved: ResolvedRequest) -> dict[str, Any]:
     """Return the sums over the span of a request, coloured by operation.
 
     from, to: ns after the begin. rank_time: ns of all shown ranks together. operations (by time)
@@ -28,40 +28,41 @@ def sum_span(timeline: Timeline, request: Request, shown: ResolvedRequest) -> di
     first, last = -(-begin >> level), end >> level
     if first < last:
         parts = [
-            timeline.compute_sums(shown.tiles, shown, request.colour, level, first, last).sum(2)
+            timeline.compute_sums(resolved.tiles, resolved, request.colour, level, first, last).sum(
+                2
+            )
         ]
         ends = [(begin, first << level), (last << level, end)]
     else:
         parts, ends = [], [(begin, end)]
-    parts += [_sum_exactly(timeline, shown, a, b) for a, b in ends if a < b]
+    parts += [_sum_exactly(timeline, resolved, a, b) for a, b in ends if a < b]
     count, inside, wait = np.sum(parts, axis=0)
 
     def sort_sums(names: list[str], axis: int, by: Float) -> list[dict[str, Any]]:
-        values = [array.sum(axis).tolist() for array in (count, inside, wait)]
-        rows = [
-            {"name": name, "count": round(c), "inside": t, "wait": w}
-            for name, c, t, w in zip(names, *values, strict=True)
-        ]
-        order = np.argsort(-by.sum(axis), kind="stable").tolist()
-        return [rows[i] | {"at": i} for i in order]
+        counts, times, waits = (array.sum(axis).tolist() for array in (count, inside, wait))
+        sums = []
+        for i in np.argsort(-by.sum(axis), kind="stable").tolist():
+            row = {"name": names[i], "count": round(counts[i]), "inside": times[i]}
+            sums.append(row | {"wait": waits[i], "at": i})
+        return sums
 
-    ranks = shown.rows.ranks
+    ranks = resolved.rows.ranks
     rows = sort_sums([row_layout.label_ranks(r) for r in ranks], 1, wait)
     return {
         "from": begin,
         "to": end,
         "rank_time": (end - begin) * sum(len(r) for r in ranks),
-        "operations": [o for o in sort_sums(shown.states.names, 0, inside) if o["inside"] > 0],
+        "operations": [o for o in sort_sums(resolved.states.names, 0, inside) if o["inside"] > 0],
         "rows": [row | {"ranks": len(ranks[row["at"]])} for row in rows],
     }
 
 
-def _sum_exactly(timeline: Timeline, shown: ResolvedRequest, begin: int, end: int) -> Float:
+def _sum_exactly(timeline: Timeline, resolved: ResolvedRequest, begin: int, end: int) -> Float:
     """Return SUMS x rows x states of a span, computed call by call."""
     a, b = begin + timeline.events.begin_ns, end + timeline.events.begin_ns
-    size = len(shown.rows.ranks), len(shown.states.names)
+    size = len(resolved.rows.ranks), len(resolved.states.names)
     total = np.zeros((len(SUMS), *size))
-    for segments, ranks in timeline.events.read_pieces(a, b, shown.rows.of_rank >= 0):
-        state = shown.segment_states(segments)
-        total += sum_events(segments, shown.rows.of_rank[ranks], state, (a, b), size)[:, :, 0]
+    for segments, ranks in timeline.events.read_pieces(a, b, resolved.rows.of_rank >= 0):
+        state = resolved.segment_states(segments)
+        total += sum_events(segments, resolved.rows.of_rank[ranks], state, (a, b), size)[:, :, 0]
     return total

@@ -28,22 +28,22 @@ def dominant_states(sums: Float, on: Array, width: int, colour: str) -> dict[str
     """
     shape = sums.shape[1:3]
     total, wait, longest = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-    most = np.zeros(shape, np.uint8)
+    states = np.zeros(shape, np.uint8)
     # Several times as fast as argmax along the states.
     for state in np.flatnonzero(on).tolist():
         inside = sums[1, :, :, state]
         total += inside
         if colour != "waiting":
             wait += sums[2, :, :, state]
-        np.copyto(most, state, where=inside > longest)
+        np.copyto(states, state, where=inside > longest)
         np.maximum(longest, inside, out=longest)
     share = np.clip(total / width, 0, 1)
-    some = total > 0
-    waited = np.divide(wait, total, out=np.zeros_like(total), where=some)
+    is_used = total > 0
+    waited = np.divide(wait, total, out=np.zeros_like(total), where=is_used)
     return {
-        "state": np.where(some, most, NO_STATE).astype(np.uint8),
+        "state": np.where(is_used, states, NO_STATE).astype(np.uint8),
         # A non-empty cell stays visible, however short its time.
-        "share": np.where(some, np.maximum(np.rint(share * 255), 1), 0).astype(np.uint8),
+        "share": np.where(is_used, np.maximum(np.rint(share * 255), 1), 0).astype(np.uint8),
         "wait": np.rint(np.clip(waited, 0, 1) * 255).astype(np.uint8),
     }
 
@@ -67,9 +67,9 @@ def sum_events(
     return np.array(sums, np.float64).reshape(len(SUMS), size[0], 1, size[1])
 
 
-def make_legend(sums: Float, whole: float) -> list[dict[str, float]]:
+def make_legend(sums: Float, total_ns: float) -> list[dict[str, float]]:
     """Return calls that begin, time and wait in ns, and share of the whole, for each state."""
     return [
-        {"count": count, "inside": inside, "wait": wait, "share": inside / max(whole, 1.0)}
+        {"count": count, "inside": inside, "wait": wait, "share": inside / max(total_ns, 1.0)}
         for count, inside, wait in sums.sum((1, 2)).T.tolist()
     ]

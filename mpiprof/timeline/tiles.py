@@ -53,9 +53,9 @@ def _covered_ns(
     ia, ib = base + (a >> level), base + (b >> level)
     mask = (1 << level) - 1
     shape = (classes, rows, bins + 2)
-    whole = np.bincount(ia + 1, minlength=wide)
-    whole -= np.bincount(ib, minlength=wide)
-    full = np.cumsum(whole.reshape(shape), 2, out=whole.reshape(shape)) * float(mask + 1)
+    full_count = np.bincount(ia + 1, minlength=wide)
+    full_count -= np.bincount(ib, minlength=wide)
+    full = np.cumsum(full_count.reshape(shape), 2, out=full_count.reshape(shape)) * float(mask + 1)
     full += np.bincount(ia, (mask + 1) - (a & mask), wide).reshape(shape)
     full += np.bincount(ib, b & mask, wide).reshape(shape)
     return np.asarray(full[:, :, :bins], np.float64)
@@ -153,10 +153,10 @@ class _Density:
 
     def count_before(self, time_ns: int) -> float:
         """Return the number of segments that begin before a time."""
-        bin_, rest = divmod(time_ns - self.begin_ns, self.width_ns)
+        bin_, within_bin = divmod(time_ns - self.begin_ns, self.width_ns)
         bin_ = min(max(bin_, 0), DENSITY_BINS)
         low, high = self.before[bin_ : bin_ + 2].tolist()
-        return float(low + (high - low) * rest / self.width_ns)
+        return float(low + (high - low) * within_bin / self.width_ns)
 
 
 class _Sweep:
@@ -189,7 +189,7 @@ class _Sweep:
         while self.used < len(self.begins) and self.begins[self.used] < end:
             self._distribute(*next(self.pieces))
         parts = [self.beyond, *self.later.pop(span, [])]
-        segments, ranks = (np.concatenate(of) for of in zip(*parts, strict=True))
+        segments, ranks = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         longer = segments["exit"] > end
         self.beyond = np.compress(longer, segments), ranks[longer]
         return segments, ranks
@@ -310,12 +310,13 @@ class Tiles:
     """The tiles of a trace under one mapping of ranks to rows and shapes to classes."""
 
     def __init__(
-        self, events: Events, entry: cache.Entry | None, row_of: Int, class_of: Int
+        self, events: Events, entry: cache.CacheEntry | None, row_of: Int, class_of: Int
     ) -> None:
         self.events, self.entry, self.row_of, self.class_of = events, entry, row_of, class_of
         self.size = (int(row_of.max(initial=0)) + 1, int(class_of.max(initial=0)) + 1)
         tiles = [] if entry is None else entry.read_array("tiles", "<i8").tolist()
-        self.stored = {(level, index): (at, n) for level, index, at, n in tiles}
+        # By level and index: the place of the tile in the file, and its length.
+        self.stored = {tuple(tile[:2]): tuple(tile[2:]) for tile in tiles}
 
     def read_sums(self, level: int, first: int, last: int, state_of: Array, states: int) -> Float:
         """Return SUMS x rows x bins x states, for bins first .. last - 1 of a level.
@@ -366,9 +367,11 @@ class Tiles:
         begin, end = (self.events.begin_ns + (edge << level) for edge in bins)
         size = (self.size[0], bins[1] - bins[0], states)
         total = np.moveaxis(np.zeros((len(SUMS), states, *size[:2])), 1, 3)
-        shown = np.zeros(self.events.ranks, np.bool_)
-        shown[: len(self.row_of)] = self.row_of >= 0
-        for segments, ranks in self.events.read_pieces(begin, end, None if shown.all() else shown):
+        is_shown = np.zeros(self.events.ranks, np.bool_)
+        is_shown[: len(self.row_of)] = self.row_of >= 0
+        for segments, ranks in self.events.read_pieces(
+            begin, end, None if is_shown.all() else is_shown
+        ):
             cls = self.class_of[segments["shape"]]
             state = np.where(cls >= 0, state_of[cls], -1)
             total += sum_segments(segments, self.row_of[ranks], state, begin, level, size)

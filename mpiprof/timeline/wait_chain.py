@@ -37,11 +37,13 @@ class Wait:
     tag: int = -1
 
 
-def make_message_wait(timeline: Timeline, one: Mapping[str, Any]) -> Wait:
+def make_message_wait(timeline: Timeline, record: Mapping[str, Any]) -> Wait:
     """Return the wait in a row of `MessageMarks.waits`."""
-    begin, until = (int(one[name]) - timeline.events.begin_ns for name in ("begin_ns", "until_ns"))
-    ranks = int(one["rank"]), int(one["awaited"])
-    return Wait(*ranks, begin, until, one["operation"], one["site"], tag=int(one["tag"]))
+    begin, until = (
+        int(record[name]) - timeline.events.begin_ns for name in ("begin_ns", "until_ns")
+    )
+    ranks = int(record["rank"]), int(record["awaited"])
+    return Wait(*ranks, begin, until, record["operation"], record["site"], tag=int(record["tag"]))
 
 
 def make_wait(timeline: Timeline, rank: int, segment: Any, awaited: int) -> Wait:
@@ -63,19 +65,19 @@ def find_chain(
 ) -> list[Wait]:
     """Return the waits from the one of a rank at a time (ns after the begin) back to the cause."""
     chain: list[Wait] = []
-    seen: set[tuple[int, int]] = set()
+    visited: set[tuple[int, int]] = set()
     begin, until = at, at
     while len(chain) < MAX_LINKS:
-        found = [
+        candidates = [
             wait
             for wait in _waits_of_rank(timeline, rank, begin, until, waits)
-            if (wait.rank, wait.begin) not in seen and wait.awaited >= 0
+            if (wait.rank, wait.begin) not in visited and wait.awaited >= 0
         ]
-        if not found:
+        if not candidates:
             break
-        wait = max(found, key=lambda one: one.until)
+        wait = max(candidates, key=lambda candidate: candidate.until)
         chain.append(wait)
-        seen.add((wait.rank, wait.begin))
+        visited.add((wait.rank, wait.begin))
         rank, begin, until = wait.awaited, wait.begin, wait.until
     return chain
 
@@ -109,9 +111,9 @@ def find_last_rank(timeline: Timeline, last: Wait, calls: pd.DataFrame | None = 
         shape = timeline.describe_shape(int(segment["shape"]))
         names = str(shape["operation"]), str(shape["site"])
         spans.append((int(segment["enter"]) - base, int(segment["exit"]) - base, *names))
-    for one in list_records(calls[calls["rank"] == rank]) if calls is not None else ():
-        names = str(one["operation"]), str(one["site"])
-        spans.append((int(one["enter_ns"]) - base, int(one["exit_ns"]) - base, *names))
+    for call in list_records(calls[calls["rank"] == rank]) if calls is not None else ():
+        names = str(call["operation"]), str(call["site"])
+        spans.append((int(call["enter_ns"]) - base, int(call["exit_ns"]) - base, *names))
     inside = [max(min(end, last.until) - max(enter, last.begin), 0) for enter, end, *_ in spans]
     span = last.until - last.begin
     if not any(inside):
@@ -137,11 +139,15 @@ def _waits_of_rank(
         good &= ends <= until
     segments = segments[good]
     awaited = timeline.find_awaited(segments).tolist()
-    found = [make_wait(timeline, rank, *one) for one in zip(segments, awaited, strict=True)]
+    result = [make_wait(timeline, rank, *pair) for pair in zip(segments, awaited, strict=True)]
     if waits is None:
-        return found
-    of = waits[(waits["rank"] == rank) & (waits["begin_ns"] <= base + until)]
-    of = of[(of["until_ns"] > base + begin) if begin < until else (of["until_ns"] >= base + begin)]
+        return result
+    rank_waits = waits[(waits["rank"] == rank) & (waits["begin_ns"] <= base + until)]
+    rank_waits = rank_waits[
+        (rank_waits["until_ns"] > base + begin)
+        if begin < until
+        else (rank_waits["until_ns"] >= base + begin)
+    ]
     if begin < until:
-        of = of[of["until_ns"] <= base + until]
-    return found + [make_message_wait(timeline, one) for one in list_records(of)]
+        rank_waits = rank_waits[rank_waits["until_ns"] <= base + until]
+    return result + [make_message_wait(timeline, pair) for pair in list_records(rank_waits)]

@@ -14,7 +14,7 @@ import numpy as np
 from mpiprof.metrics.tables import communicator_names, label_sites
 from mpiprof.store import cache
 from mpiprof.timeline import row_layout
-from mpiprof.timeline.row_layout import SORTS, Classes, Rows, States
+from mpiprof.timeline.row_layout import SORTS, Classes, States, TimelineRows
 from mpiprof.timeline.segments import Events, Progress
 from mpiprof.timeline.sums import (
     clip_segments,
@@ -85,7 +85,7 @@ class ResolvedRequest:
     if every rank has a row.
     """
 
-    rows: Rows
+    rows: TimelineRows
     tile_rows: Int  # for each row, its row number in both tiles
     classes: Classes
     states: States
@@ -116,7 +116,7 @@ class Timeline:
         self.classes = row_layout.classify_shapes(trace, events.calls)
         self.length_ns = max(events.end_ns - events.begin_ns, 1)
         self._tiles: dict[str, Tiles] = {}
-        self._rows: dict[tuple[str, bytes], tuple[Int, Rows]] = {}
+        self._rows: dict[tuple[str, bytes], tuple[Int, TimelineRows]] = {}
         self._first_arrivals: dict[int, int] = {}
 
     @cached_property
@@ -134,38 +134,38 @@ class Timeline:
     def resolve(self, request: Request) -> ResolvedRequest | MissingTiles:
         """Return the resolved request, or the tiles to build first."""
         only = self.find_communicators(request.communicators)
-        trace, known = self.trace, self.classes
-        if only is not None and not row_layout.distinguishes_communicators(known, only, trace):
-            known = row_layout.classify_shapes(trace, self.events.calls, only)
+        trace, classes = self.trace, self.classes
+        if only is not None and not row_layout.distinguishes_communicators(classes, only, trace):
+            classes = row_layout.classify_shapes(trace, self.events.calls, only)
         ranks, rows = self._arrange_rows(request.ranks, request.sort)
         _, everybody = self._arrange_rows(np.arange(trace.ranks, dtype=np.int64), SORTS[0])
         if everybody.has_single_ranks and rows.has_single_ranks:
             of_rank, tile_rows = everybody.of_rank, ranks
         else:
             of_rank, tile_rows = rows.of_rank, np.arange(len(rows.ranks))
-        tiles = self._open_tiles(of_rank, known.of_shape)
+        tiles = self._open_tiles(of_rank, classes.of_shape)
         if isinstance(tiles, MissingTiles):
             return tiles
         drawn_tiles = tiles
         if not rows.has_single_ranks:
-            opened = self._open_tiles(rows.of_drawn, known.of_shape)
+            opened = self._open_tiles(rows.of_drawn, classes.of_shape)
             if isinstance(opened, MissingTiles):
                 return opened
             drawn_tiles = opened
-        states = row_layout.make_states(known, request.colour, only, request.operations)
-        return ResolvedRequest(rows, tile_rows, known, states, tiles, drawn_tiles)
+        states = row_layout.make_states(classes, request.colour, only, request.operations)
+        return ResolvedRequest(rows, tile_rows, classes, states, tiles, drawn_tiles)
 
-    def _arrange_rows(self, ranks: Int, sort: str) -> tuple[Int, Rows]:
+    def _arrange_rows(self, ranks: Int, sort: str) -> tuple[Int, TimelineRows]:
         """Return ranks in display order and their rows, kept for the next window."""
         key = sort, ranks.tobytes()
-        found = self._rows.get(key)  # other threads may clear the table
-        if found is None:
+        stored = self._rows.get(key)  # other threads may clear the table
+        if stored is None:
             ordered = row_layout.sort_ranks(self.trace, ranks, sort, self.events.lateness)
             rows = row_layout.make_rows(self.trace, ordered, self.events.lateness, sort)
             if len(self._rows) >= MAX_ROW_SETS:
                 self._rows.clear()
-            self._rows[key] = found = ordered, rows
-        return found
+            self._rows[key] = stored = ordered, rows
+        return stored
 
     def find_instance_at(self, time_ns: int) -> int:
         """Return the first instance whose first arrival is at a time or later."""
@@ -173,20 +173,20 @@ class Timeline:
 
     def _read_first_arrival(self, number: int) -> int:
         """Return the first arrival at an instance; searches read the same instances again."""
-        found = self._first_arrivals.get(number)
-        if found is None:
-            found = int(self.events.read_instances(number, number + 1)["first_arrival"][0])
+        stored = self._first_arrivals.get(number)
+        if stored is None:
+            stored = int(self.events.read_instances(number, number + 1)["first_arrival"][0])
             if len(self._first_arrivals) >= MAX_FIRST_ARRIVALS:
                 self._first_arrivals.clear()
-            self._first_arrivals[number] = found
-        return found
+            self._first_arrivals[number] = stored
+        return stored
 
     def find_communicators(self, identities: Collection[str]) -> set[int] | None:
         """Return the communicators of some identities; None (all) if no identity is given."""
         if not identities:
             return None
-        wanted = set(identities)
-        return {c.index for c in self.trace.tables.communicators if c.identity in wanted}
+        identity_set = set(identities)
+        return {c.index for c in self.trace.tables.communicators if c.identity in identity_set}
 
     def _open_tiles(self, row_of: Int, class_of: Int) -> Tiles | MissingTiles:
         digest = hashlib.sha256(row_of.tobytes() + class_of.tobytes()).hexdigest()
@@ -213,7 +213,7 @@ class Timeline:
 
     # Answers
 
-    def render_window(self, request: Request, shown: ResolvedRequest) -> Picture:
+    def render_window(self, request: Request, resolved: ResolvedRequest) -> Picture:
         """Return the picture of a window: single events if there are few, else cells.
 
         Both show the drawn rank of each row. The legend sums over all ranks. It is None if rows are
@@ -221,71 +221,77 @@ class Timeline:
         """
         begin, end = self.clip_request(request)
         first, last = begin + self.events.begin_ns, end + self.events.begin_ns
-        visible = shown.rows.of_drawn >= 0
+        visible = resolved.rows.of_drawn >= 0
         if self.events.estimate(first, last, visible) <= 4 * MAX_EVENTS:
             segments, ranks = self.events.read_window(first, last, visible)
             if len(segments) <= MAX_EVENTS:
                 window = (first, last)
-                head, arrays = self._render_events(request, shown, segments, ranks, window)
-                return {"from": begin, "to": end, "states": shown.states.names, **head}, arrays
-        return self.render_cells(request, shown)
+                head, arrays = self._render_events(request, resolved, segments, ranks, window)
+                return {"from": begin, "to": end, "states": resolved.states.names, **head}, arrays
+        return self.render_cells(request, resolved)
 
     def clip_request(self, request: Request) -> tuple[int, int]:
         """Return the window of a request, clipped to the run."""
         begin = min(max(request.begin, 0), self.length_ns - 1)
         return begin, min(max(request.end, begin + 1), self.length_ns)
 
-    def render_cells(self, request: Request, shown: ResolvedRequest) -> Picture:
+    def render_cells(self, request: Request, resolved: ResolvedRequest) -> Picture:
         """Return a window as rows x bins with the state of each cell; see `dominant_states`."""
         begin, end = self.clip_request(request)
         level = choose_level(end - begin, request.pixels)
         first, last = begin >> level, -(-end >> level)
-        sums = self.compute_sums(shown.drawn_tiles, shown, request.colour, level, first, last)
+        sums = self.compute_sums(resolved.drawn_tiles, resolved, request.colour, level, first, last)
         legend = None
-        if shown.rows.has_single_ranks:
-            legend = make_legend(sums, float(len(shown.rows.ranks)) * ((last - first) << level))
-        on = np.array([name not in request.off for name in shown.states.names], np.bool_)
+        if resolved.rows.has_single_ranks:
+            legend = make_legend(sums, float(len(resolved.rows.ranks)) * ((last - first) << level))
+        on = np.array([name not in request.off for name in resolved.states.names], np.bool_)
         cells = dominant_states(sums, on, 1 << level, request.colour)
-        head: dict[str, Any] = {"from": begin, "to": end, "states": shown.states.names}
+        head: dict[str, Any] = {"from": begin, "to": end, "states": resolved.states.names}
         head |= {"kind": "cells", "level": level, "first": first, "columns": last - first}
         return head | {"legend": legend}, cells
 
-    def sum_legend(self, request: Request, shown: ResolvedRequest) -> list[dict[str, float]]:
+    def sum_legend(self, request: Request, resolved: ResolvedRequest) -> list[dict[str, float]]:
         """Return the legend of a window over all ranks, summed over about LEGEND_BINS bins."""
         begin, end = self.clip_request(request)
         level = choose_level(end - begin, LEGEND_BINS)
         first, last = begin >> level, -(-end >> level)
-        sums = self.compute_sums(shown.tiles, shown, request.colour, level, first, last)
-        members = sum(len(ranks) for ranks in shown.rows.ranks)
+        sums = self.compute_sums(resolved.tiles, resolved, request.colour, level, first, last)
+        members = sum(len(ranks) for ranks in resolved.rows.ranks)
         return make_legend(sums, float(members) * ((last - first) << level))
 
     def compute_sums(
-        self, tiles: Tiles, shown: ResolvedRequest, colour: str, level: int, first: int, last: int
+        self,
+        tiles: Tiles,
+        resolved: ResolvedRequest,
+        colour: str,
+        level: int,
+        first: int,
+        last: int,
     ) -> Float:
         """Return SUMS x rows x bins x states, for bins first .. last - 1 of a level."""
-        count = 1 if colour == "waiting" else len(shown.states.names)
-        sums = tiles.read_sums(level, first, last, shown.states.of_class, max(count, 1))
-        if not np.array_equal(shown.tile_rows, np.arange(sums.shape[1])):
-            sums = sums[:, shown.tile_rows]
+        count = 1 if colour == "waiting" else len(resolved.states.names)
+        sums = tiles.read_sums(level, first, last, resolved.states.of_class, max(count, 1))
+        if not np.array_equal(resolved.tile_rows, np.arange(sums.shape[1])):
+            sums = sums[:, resolved.tile_rows]
         return split_waiting(sums) if colour == "waiting" else sums
 
     def _render_events(
         self,
         request: Request,
-        shown: ResolvedRequest,
+        resolved: ResolvedRequest,
         segments: Array,
         ranks: Int,
         window: tuple[int, int],
     ) -> Picture:
-        state, row = shown.segment_states(segments), shown.rows.of_drawn[ranks]
+        state, row = resolved.segment_states(segments), resolved.rows.of_drawn[ranks]
         parts = request.colour == "waiting"
-        size = len(shown.rows.ranks), 1 if parts else len(shown.states.names)
+        size = len(resolved.rows.ranks), 1 if parts else len(resolved.states.names)
         legend = None
-        if shown.rows.has_single_ranks:
+        if resolved.rows.has_single_ranks:
             sums = sum_events(segments, row, state, window, size)
             sums = split_waiting(sums) if parts else sums
-            legend = make_legend(sums, float(len(shown.rows.ranks)) * (window[1] - window[0]))
-        off = [i for i, name in enumerate(shown.states.names) if name in request.off]
+            legend = make_legend(sums, float(len(resolved.rows.ranks)) * (window[1] - window[0]))
+        off = [i for i, name in enumerate(resolved.states.names) if name in request.off]
         good = (state >= 0) & (~np.isin(state, off) | parts)
         segments, state, row = segments[good], state[good], row[good]
         shapes, local = np.unique(segments["shape"], return_inverse=True)
@@ -331,10 +337,10 @@ class Timeline:
         """Return whether each shape matches a search KIND:VALUE, such as callsite:3."""
         kind, _, value = find.partition(":")
         shapes = self.trace.tables.shapes
-        known = self.events.meta.get("callsites", [])
+        table = self.events.meta.get("callsites", [])
         hit = [False] * len(shapes)
-        if kind == "callsite" and value.isascii() and value.isdigit() and int(value) < len(known):
-            operation, sites, _ = known[int(value)]
+        if kind == "callsite" and value.isascii() and value.isdigit() and int(value) < len(table):
+            operation, sites, _ = table[int(value)]
             hit = [s.operation == operation and s.site in sites for s in shapes]
         elif kind == "communicator":
             only = self.find_communicators([value]) or set()
@@ -343,14 +349,14 @@ class Timeline:
             hit = [getattr(s, kind).partition(":")[0] == value for s in shapes]
         return np.array([*hit, False], np.bool_)
 
-    def render_overview(self, request: Request, shown: ResolvedRequest) -> Picture:
+    def render_overview(self, request: Request, resolved: ResolvedRequest) -> Picture:
         """Return the whole run as one strip: the share of all ranks in each state, per bin."""
         level = choose_level(self.length_ns, request.pixels)
         last = -(-self.length_ns >> level)
-        sums = self.compute_sums(shown.tiles, shown, request.colour, level, 0, last)
-        whole = max(sum(map(len, shown.rows.ranks)), 1) * float(1 << level)
-        share = np.clip(sums[1].sum(0) / whole, 0, 1)
-        rows = shown.rows.ranks
+        sums = self.compute_sums(resolved.tiles, resolved, request.colour, level, 0, last)
+        total_ns = max(sum(map(len, resolved.rows.ranks)), 1) * float(1 << level)
+        share = np.clip(sums[1].sum(0) / total_ns, 0, 1)
+        rows = resolved.rows.ranks
         node_ids = self.trace.node_ids
         node_number = {node: i for i, node in enumerate(dict.fromkeys(node_ids.values()))}
         head = {
@@ -363,9 +369,9 @@ class Timeline:
             "switches": [self._row_name(r, self.trace.switches.get) for r in rows],
             "nodes": [node_number.get(node_ids.get(int(r[0]), ""), -1) for r in rows],
             "lost": self._find_lost_rows(rows),
-            "late": np.nan_to_num(self.events.lateness[shown.rows.drawn]).tolist(),
-            "drawn": shown.rows.drawn.tolist(),  # the rank that each row shows
-            "states": shown.states.names,
+            "late": np.nan_to_num(self.events.lateness[resolved.rows.drawn]).tolist(),
+            "drawn": resolved.rows.drawn.tolist(),  # the rank that each row shows
+            "states": resolved.states.names,
             "allRanks": self.trace.ranks,
             "segments": int(self.events.meta["segments"]),
             "instances": self.events.instances,
@@ -382,8 +388,8 @@ class Timeline:
 
     def _row_name(self, ranks: Int, name_of: Callable[[int], str | None]) -> str:
         """Return the host or switch of a row's ranks, as "a +1" if there is a second one."""
-        first, *more = dict.fromkeys(name_of(rank) or "" for rank in ranks.tolist())
-        return f"{first} +{len(more)}" if more else first
+        first, *further = dict.fromkeys(name_of(rank) or "" for rank in ranks.tolist())
+        return f"{first} +{len(further)}" if further else first
 
 
 def choose_level(length: int, pixels: int) -> int:

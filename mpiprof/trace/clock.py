@@ -48,6 +48,13 @@ class Clock:
         moved += local + self.offset_ns
         return moved
 
+    def to_local(self, joint: int) -> int:
+        """Return the local time at a time of the joint clock, to about a nanosecond."""
+        local = joint - self.offset_ns
+        for _ in range(2 if self.drift else 0):  # a step divides the error by more than 1000
+            local = joint - self.offset_at(local)
+        return local
+
     def offset_at(self, local: int) -> int:
         """Return the offset in ns at a local time."""
         return self.offset_ns + round(self.drift * (local - self.origin_ns))

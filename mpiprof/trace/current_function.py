@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mpiprof.operations import call_class
+from mpiprof.facts.operations import call_class
 from mpiprof.trace.layout import CALL_CLASSES, Layout
 from mpiprof.trace.types import Array
 

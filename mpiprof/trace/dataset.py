@@ -53,7 +53,7 @@ BEFORE_COLUMNS = {  # columns to fields of Before
 
 
 @dataclass(frozen=True)
-class Block:
+class StoredBlock:
     """Location of a block, a row group of a partition."""
 
     number: int  # index in the order of matching
@@ -83,7 +83,7 @@ class Dataset:
         if known != (FORMAT, VERSION):
             remedy = "update mpiprof to read it"
             raise TraceError(f"{folder / FILE_NAME}: written by a newer mpiprof; {remedy}")
-        names = tuple(f.name for f in fields(Block))
+        names = tuple(f.name for f in fields(StoredBlock))
         listed = folder / DEFINITIONS_FOLDER / "blocks.parquet"
         rows = self._read_table(listed, names)
         try:
@@ -91,14 +91,14 @@ class Dataset:
         except ValueError:
             raise _damage_error(listed) from None
 
-    def _parse_block(self, row: Mapping[str, Any]) -> Block:
+    def _parse_block(self, row: Mapping[str, Any]) -> StoredBlock:
         file = check_text(row["file"])
         # A link or a path may lead out of the data set.
         folder = (self.folder / file).parent.resolve()
         inside = (self.folder.resolve() / file).parent
         if ".." in Path(file).parts or Path(file).is_absolute() or folder != inside:
             raise ValueError("a file outside of the data set")
-        return Block(
+        return StoredBlock(
             check_integer(row["number"]),
             check_integer(row["communicator"], 0, len(self.communicators) - 1),
             file,
@@ -125,9 +125,9 @@ class Dataset:
             table = file.read().combine_chunks()
             return {column: _to_array(table.column(column)) for column in table.column_names}
 
-    def partitions(self) -> list[list[Block]]:
+    def partitions(self) -> list[list[StoredBlock]]:
         """Return the blocks of each partition, partitions in the order of their first blocks."""
-        partitions: dict[str, list[Block]] = {}
+        partitions: dict[str, list[StoredBlock]] = {}
         for block in self.blocks:
             partitions.setdefault(block.file, []).append(block)
         return list(partitions.values())
@@ -137,7 +137,7 @@ class Dataset:
         before: bool = False,
         since_ns: int | None = None,
         until_ns: int | None = None,
-        blocks: Sequence[Block] | None = None,
+        blocks: Sequence[StoredBlock] | None = None,
     ) -> Iterator[Batch]:
         """Yield all or some blocks as batches in their order (see Records.batches)."""
         reader = Reader(self, before)
@@ -174,7 +174,7 @@ class Reader:
         self.before = before
         self.open_file = lru_cache(MAX_OPEN_FILES)(_open_parquet)
 
-    def read_batch(self, block: Block) -> Batch:
+    def read_batch(self, block: StoredBlock) -> Batch:
         """Return a block as a batch (see Records.batches)."""
         communicator = self.communicators[block.communicator]
         names = ["sequence", "arrival_ns", "finish_ns", "shape", *block.holds]

@@ -14,11 +14,20 @@ import numpy as np
 
 from mpiprof.errors import TraceError
 from mpiprof.trace.checksum import compute_checksum
-from mpiprof.trace.files import Content, DiskFile, File, GrowingFile, MemoryFile, read_bytes
+from mpiprof.trace.files import (
+    Content,
+    DiskFile,
+    File,
+    GrowingFile,
+    MemoryFile,
+    PlainFile,
+    read_bytes,
+)
 from mpiprof.trace.layout import MAX_HEAD_BYTES, SIGNAL, parse_layout
 from mpiprof.trace.message_unpack import PackedRecords
 from mpiprof.trace.pack import MAX_CHUNKS
 from mpiprof.trace.types import CALL, COMPLETION, INTERVAL, MESSAGE_CALL, START, Array, Problems
+from mpiprof.trace.writer import RECORD_TYPE
 
 START_RECORDS = 8  # at the begin of a chunk, of which one mostly has a time
 IS_TIMED = np.zeros(256, np.bool_)  # by kind of a record with a begin
@@ -55,6 +64,12 @@ class LogFile:
                     self.file = GrowingFile(file, self.layout.chunk_bytes, windows)
         except OSError as error:
             raise TraceError(f"{self.name}: cannot be read: {error.strerror}") from None
+        # Whether C can read its records: not from a pack or a copy, and with the present fields.
+        self.is_plain = (
+            isinstance(file, PlainFile)
+            and not isinstance(self.file, MemoryFile)
+            and self.layout.record == RECORD_TYPE
+        )
         self.damaged = False  # set while chunks are read
         self.packed_begins: dict[int, int | None] = {}  # as `begins`, of packed chunks
         self._intact: dict[int, bool] = {}

@@ -17,6 +17,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from mpiprof.interface.analysis_library import call_library
 from mpiprof.trace.batch import BEFORE_COLUMNS, Batch, Before
 from mpiprof.trace.metadata import Communicator, Shape
 from mpiprof.trace.nonblocking import NonblockingPool, Sequences, last_sequences
@@ -186,9 +187,7 @@ class Matcher:
     ) -> None:
         self.streams, self.communicators = streams, communicators
         self.problems, self.passed, self.until_ns = problems, passed, until_ns
-        # NumPy sorts 16-bit integers by radix, wider ones by comparison.
-        narrow = np.int16 if len(communicators) < 1 << 15 else np.int32
-        self.of_shape = np.array([s.communicator for s in shapes] + [0], narrow)
+        self.of_shape = np.array([s.communicator for s in shapes] + [0], np.int32)
         self.slow = np.array([is_nonblocking(s.operation) for s in shapes] + [False], np.bool_)
         self.any_slow = bool(self.slow.any())
         self.lanes: dict[int, _BlockingLane] = {}
@@ -251,7 +250,9 @@ class Matcher:
             block.outside = None  # batches have this column only with the previous record
         of = self.of_shape[block.shape]
         if int(of.min()) < int(of.max()):
-            order = np.argsort(of, kind="stable")
+            count = len(self.communicators)
+            order, first = np.empty(len(of), np.int64), np.empty(count + 1, np.int64)
+            call_library("order_by_group", len(of), count, of, first, order)
             ranks, block, of = ranks[order], block.take(order), of[order]
         edges = [*_find_runs(of).tolist(), len(of)]
         touched: set[int] = set()
@@ -260,19 +261,15 @@ class Matcher:
             touched |= self._add_records(ranks[part], int(of[start]), block.take(part))
         return touched
 
-    def _find_columns(self, ranks: Int, communicator: Communicator) -> Int:
-        """Return the column of the rank of each call, -1 of a rank that is no member."""
-        runs = _find_runs(ranks)
-        columns = [communicator.find_column(rank) for rank in ranks[runs].tolist()]
-        return np.repeat(columns, np.diff(runs, append=len(ranks)))
-
     def _add_records(self, ranks: Int, index: int, block: Block) -> set[int]:
         communicator = self.communicators[index]
         if index not in self.lanes:
             self.lanes[index] = _BlockingLane(communicator, self.problems, self.passed)
             self.pools[index] = NonblockingPool(communicator, self.problems, self.passed)
         lane, pool = self.lanes[index], self.pools[index]
-        columns = self._find_columns(ranks, communicator)
+        runs = _find_runs(ranks)
+        members = communicator.find_columns(ranks[runs])
+        columns = np.repeat(members, np.diff(runs, append=len(ranks)))
         if int(columns.min()) < 0:
             is_member = columns >= 0
             for rank in np.unique(ranks[~is_member]).tolist():

@@ -62,7 +62,7 @@ class Decoder(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("rank", "shape_count", "low_ns", "high_ns")),
-        *((name, ctypes.c_int64) for name in ("from_ns", "until_ns")),
+        *((name, ctypes.c_int64) for name in ("from_ns", "until_ns", "margin_ns")),
         *((name, ctypes.c_int64) for name in ("origin_ns", "offset_ns")),
         ("drift", ctypes.c_double),
         ("shapes", ctypes.c_void_p),
@@ -82,11 +82,18 @@ class Decoder(ctypes.Structure):
 class MessageDecoder:
     """Decodes the records of one rank after the other into tables of columns."""
 
-    def __init__(self, rows: Sequence[int], begin_ns: int = START_NS, end_ns: int = END_NS) -> None:
+    def __init__(
+        self,
+        rows: Sequence[int],
+        begin_ns: int = START_NS,
+        end_ns: int = END_NS,
+        margin_ns: int = 0,
+    ) -> None:
         """Prepare tables with these capacities; raises OSError if that is too much memory.
 
-        Rows that are not needed take no memory. Records beyond the capacity are ignored, and
-        intervals that begin before or after the given times.
+        Rows that are not needed take no memory. Records beyond the capacity are ignored, intervals
+        that begin before or after the given times, and calls that end or begin `margin_ns` before
+        or after.
         """
         self._tables = {
             table: {name: _reserve(count, dtype) for name, dtype in columns.items()}
@@ -95,6 +102,7 @@ class MessageDecoder:
         self._state = Decoder(
             from_ns=begin_ns,
             until_ns=end_ns,
+            margin_ns=margin_ns,
             **{f"{table}_room": count for table, count in zip(COLUMNS, rows, strict=True)},
             **{
                 f"{table}_{name}": column.ctypes.data

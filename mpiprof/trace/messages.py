@@ -70,11 +70,12 @@ def read_message_logs(
     trace: Records,
     ranks: Sequence[int],
     newest: bool = False,
-    span: tuple[int, int] = (START_NS, END_NS),
+    span: tuple[int, int, int] = (START_NS, END_NS, 0),
 ) -> tuple[MessageCalls, Intervals]:
     """Return the logged message calls and intervals of some ranks, which one pass reads.
 
-    newest: only of each thread's last chunk. span: in which the intervals begin.
+    newest: only of each thread's last chunk. span: begin and end of the times in which intervals
+    begin, and how long before and after them calls are read.
     """
     threads_of = {rank: _list_event_chunks(trace, rank, newest) for rank in ranks}
     decoder = _make_decoder(trace, [of for threads in threads_of.values() for of in threads], span)
@@ -91,9 +92,9 @@ def read_message_logs(
 
 
 def _make_decoder(
-    trace: Records, threads: Sequence[Sequence[Chunk]], span: tuple[int, int]
+    trace: Records, threads: Sequence[Sequence[Chunk]], span: tuple[int, int, int]
 ) -> MessageDecoder:
-    """Return a decoder of all records of some threads; span: of the intervals."""
+    """Return a decoder of all records of some threads; span: as read_message_logs."""
     # Counting the rows of each table would require to read all records twice.
     most = count_capacity(itertools.chain.from_iterable(threads))
     try:

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mpiprof.trace.affinity import AffinityChange
 from mpiprof.trace.exceptions import RaisedException
+from mpiprof.trace.quotas import QuotaReading
 from mpiprof.trace.stalled_calls import StalledCall
 from mpiprof.trace.thread_times import NamedThreads
 from mpiprof.trace.types import Int
@@ -58,6 +60,18 @@ class Communicator:
     def find_column(self, rank: int) -> int:
         """Return the column of a world rank, or -1 if it is no member."""
         return self._columns.get(rank, -1)
+
+    def find_columns(self, ranks: Int) -> Int:
+        """Return the column of each world rank, -1 of a rank that is no member."""
+        ordered, columns = self._ordered_ranks
+        place = np.searchsorted(ordered, ranks, "right") - 1
+        return np.where(ordered[place] == ranks, columns[place], -1)
+
+    @cached_property
+    def _ordered_ranks(self) -> tuple[Int, Int]:
+        """World ranks in order, and their columns; the first one is no rank."""
+        columns = np.argsort(self.ranks, kind="stable")
+        return np.append(-1, self.ranks[columns]), np.append(-1, columns)
 
     @cached_property
     def _columns(self) -> dict[int, int]:
@@ -136,6 +150,8 @@ class Tables:
     clocks: list[dict[str, Any]] = field(default_factory=list)
     notes: list[tuple[int, str]] = field(default_factory=list)
     exceptions: dict[int, list[RaisedException]] = field(default_factory=dict)
+    affinities: dict[int, list[AffinityChange]] = field(default_factory=dict)
+    quotas: dict[int, list[QuotaReading]] = field(default_factory=dict)
     stalled_calls: list[StalledCall] = field(default_factory=list)
     # Threads that computed while the calling thread slept, the busiest name first.
     threads: dict[int, list[NamedThreads]] = field(default_factory=dict)

@@ -59,7 +59,7 @@ def import_zstd() -> Any:
 
 
 @dataclass(frozen=True)
-class Entry:
+class PackedEntry:
     """A file's entry in the index; raises ValueError for values that no writer stores."""
 
     name: str
@@ -101,7 +101,7 @@ class Pack:
         self.path = path
         try:
             index = self._read_index()
-            entries = check_list(index["files"], lambda row: Entry(**check_object(row)))
+            entries = check_list(index["files"], lambda row: PackedEntry(**check_object(row)))
             self.members = [PackedFile(self, entry) for entry in entries]
             block_bytes = (m.entry.together * m.entry.chunk_bytes for m in self.members)
             cached_blocks = CACHE_BYTES // max(block_bytes, default=CACHE_BYTES)
@@ -145,7 +145,7 @@ class Pack:
 class PackedFile:
     """A file in a pack, and its content (see File and Content in trace/files.py)."""
 
-    def __init__(self, pack: Pack, entry: Entry) -> None:
+    def __init__(self, pack: Pack, entry: PackedEntry) -> None:
         self.pack, self.entry = pack, entry
         self.name, self.size = entry.name, entry.size
         ends = entry.at + np.cumsum([0, *entry.lengths])

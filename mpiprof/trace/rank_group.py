@@ -7,18 +7,18 @@ column then takes longer than the work on the records.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 
+from mpiprof.trace.log import LogFile
 from mpiprof.trace.rank_arrays import Block, concatenate
-from mpiprof.trace.stream import BEFORE_FIELDS, RankStream, ThreadStream, make_plain_block
-from mpiprof.trace.types import Array, Int
+from mpiprof.trace.record_read import NOT_PLAIN, find_call, find_calls, read_calls
+from mpiprof.trace.stream import BEFORE_FIELDS, RankStream, ThreadStream
+from mpiprof.trace.types import Int
 
 GROUP_RECORDS = 1 << 15  # that are decoded at a time, so that they remain in the cache
-Plain: TypeAlias = tuple[ThreadStream, Array]  # records that need no other ones to be decoded
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,33 @@ class RankGroup:
     ended: list[int]
 
 
+def skip_to(streams: Iterable[RankStream], time_ns: int) -> None:
+    """Skip calls of ranks that were entered well before a time of the joint clock."""
+    threads = [thread for stream in streams for thread in stream.threads]
+    times = [thread.source.to_local(time_ns) for thread in threads]
+    numbers = [thread.find_chunk(time) for thread, time in zip(threads, times, strict=True)]
+    skipped = list(zip(threads, numbers, times, strict=True))
+    for log, group in itertools.groupby(skipped, key=lambda skip: _find_log(skip[0], skip[1])):
+        part = list(group)
+        chunks = [thread.chunks[number] for thread, number, _ in part]
+        part_times = [time for _, _, time in part]
+        if log is None:
+            firsts = list(map(find_call, chunks, part_times))
+        else:
+            firsts = find_calls(log, [chunk.index for chunk in chunks], part_times)
+        for (thread, number, _), chunk, first in zip(part, chunks, firsts, strict=True):
+            is_intact = chunk.log.is_intact(chunk.index)
+            thread.skip_to(number, first if is_intact else NOT_PLAIN)
+
+
+def _find_log(thread: ThreadStream, number: int) -> LogFile | None:
+    """Return the log of a chunk of a thread, None if its records must be read alone."""
+    if number >= len(thread.chunks) or thread.chunks[number].live:
+        return None
+    log = thread.chunks[number].log
+    return log if log.is_plain else None
+
+
 def read_groups(
     streams: Mapping[int, RankStream], ranks: Sequence[int], count: int
 ) -> Iterator[RankGroup]:
@@ -45,21 +72,21 @@ def read_groups(
 
 
 def _read_group(streams: Mapping[int, RankStream], ranks: Sequence[int], count: int) -> RankGroup:
-    plain = {rank: streams[rank].read_plain(count) for rank in ranks}
     found: list[int] = []
     counts: list[int] = []
     blocks: list[Block] = []
     ended: list[int] = []
-    for _, group in itertools.groupby(ranks, key=lambda rank: _find_layout(plain[rank])):
-        of = list(group)
-        together = [one for rank in of if (one := plain[rank]) is not None]
-        block = _decode_together(together) if together else None
-        if block is not None:
-            found += of
-            counts += [len(records) for _, records in together]
-            blocks.append(block)
-            continue
-        for rank in of:
+    for log, group in itertools.groupby(ranks, key=lambda rank: _find_common_log(streams[rank])):
+        alone = list(group)
+        if log is not None:
+            threads = {rank: streams[rank].threads[0] for rank in alone}
+            calls, block = _read_together(log, threads, count)
+            if block is not None:
+                found += calls
+                counts += calls.values()
+                blocks.append(block)
+            alone = [rank for rank in alone if rank not in calls]
+        for rank in alone:
             block = streams[rank].read(count)
             if block is None:
                 ended.append(rank)
@@ -75,49 +102,65 @@ def _read_group(streams: Mapping[int, RankStream], ranks: Sequence[int], count: 
     )
 
 
-def _find_layout(plain: Plain | None) -> int:
-    """Return a number that is equal for records of one type, 0 for records that are not plain."""
-    return 0 if plain is None else id(plain[1].dtype)
+def _find_common_log(stream: RankStream) -> LogFile | None:
+    """Return the log of a rank's next records if they may be read with those of other ranks."""
+    if not stream.is_plain:
+        return None
+    thread = stream.threads[0]
+    if not thread.is_between_records:
+        return None
+    return _find_log(thread, thread.position[0])
 
 
-def _decode_together(plain: list[Plain]) -> Block | None:
-    """Return the records of several threads as one block, or None if one must be decoded alone."""
-    counts = [len(records) for _, records in plain]
-    raw = np.concatenate([records.view(np.uint8) for _, records in plain])
-    block = make_plain_block(raw.view(plain[0][1].dtype))
-    sources = [thread.source for thread, _ in plain]
-    low, high = max(s.earliest_ns for s in sources), min(s.latest_ns for s in sources)
-    if (
-        int(block.enter_ns.min()) < low
-        or int(block.exit_ns.max()) > high
-        or int((block.exit_ns - block.enter_ns).min()) < 0
-    ):
-        return None
-    maps = [thread.shape_map for thread, _ in plain]
-    sizes = np.array([len(of) for of in maps], np.int64)
-    index = np.minimum(block.shape, np.repeat(sizes - 1, counts))
-    index += np.repeat(np.cumsum(sizes) - sizes, counts)
-    joint = np.concatenate(maps).take(index)
-    if int(joint.min()) < 0:
-        return None
-    block.shape = joint.astype(np.int32)
-    at = 0
-    for to_global, group in itertools.groupby(plain, key=lambda one: one[0].source.to_global):
-        end = at + sum(len(records) for _, records in group)
-        if to_global is not None:
-            is_open = block.exit_ns[at:end] == 0
+def _read_together(
+    log: LogFile, threads: Mapping[int, ThreadStream], count: int
+) -> tuple[dict[int, int], Block | None]:
+    """Return the numbers of the next records of ranks, and the records as one block.
+
+    Ranks are missing if they have other records than calls, or if a record is impossible. The next
+    `read` of their threads returns these records.
+    """
+    pieces = {}
+    for rank, thread in threads.items():
+        log_of_pieces, of_rank = thread.take_pieces(count)
+        if log_of_pieces is log and not thread.last_chunk.live:
+            pieces[rank] = of_rank
+        elif log_of_pieces is not None:
+            thread.unread = thread.read_pieces(log_of_pieces, of_rank)
+    if not pieces:
+        return {}, None
+    counts, block = read_calls(log, [threads[rank].source for rank in pieces], [*pieces.values()])
+    for (rank, of_rank), number in zip(pieces.items(), counts, strict=True):
+        if number <= 0:
+            threads[rank].unread = threads[rank].read_pieces(log, of_rank)
+        elif number < sum(stop - first for _, first, stop in of_rank):
+            threads[rank].note_empty()
+    calls = {rank: number for rank, number in zip(pieces, counts, strict=True) if number > 0}
+    if calls:
+        _complete([threads[rank] for rank in calls], np.cumsum(list(calls.values())), block)
+    return calls, block if calls else None
+
+
+def _complete(threads: Sequence[ThreadStream], ends: Int, block: Block) -> None:
+    """Convert the times of calls to the joint clock, and add their previous records if requested.
+
+    ends: of the calls of each thread.
+    """
+    begin = 0
+    numbered = zip(threads, ends.tolist(), strict=True)
+    for clock, group in itertools.groupby(numbered, key=lambda each: each[0].source.clock):
+        *_, (_, end) = group
+        if clock is not None:
+            is_open = block.exit_ns[begin:end] == 0
             for times in (block.enter_ns, block.exit_ns):
-                times[at:end] = to_global(times[at:end])
-            block.exit_ns[at:end][is_open] = 0
-        at = end
-    if sources[0].before:
-        _note_before(block, [thread for thread, _ in plain], np.cumsum(counts))
-    for thread, _ in plain:
-        thread.unread = None
-    return block
+                times[begin:end] = clock.to_global(times[begin:end])
+            block.exit_ns[begin:end][is_open] = 0
+        begin = end
+    if threads[0].source.before:
+        _note_before(block, threads, ends)
 
 
-def _note_before(block: Block, threads: list[ThreadStream], ends: Int) -> None:
+def _note_before(block: Block, threads: Sequence[ThreadStream], ends: Int) -> None:
     """Add each record's previous record of the same thread."""
     starts = np.concatenate([[0], ends[:-1]])
     firsts = np.array([thread.before for thread in threads]).T

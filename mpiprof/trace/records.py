@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from mpiprof.operations import OPERATIONS
+from mpiprof.facts.operations import OPERATIONS
 from mpiprof.trace import clock as clocks_module
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.clock import Clock
 from mpiprof.trace.complete_windows import Window, intersect_stretches, pair_marks
 from mpiprof.trace.dataset import FILE_NAME, Dataset
+from mpiprof.trace.files import GrowingFile
 from mpiprof.trace.folder import Folder
 from mpiprof.trace.machine import find_fault
 from mpiprof.trace.match import BATCH_RECORDS, Matcher
 from mpiprof.trace.metadata import Communicator
 from mpiprof.trace.network_topology import find_switches
 from mpiprof.trace.rank_arrays import Block, get_column
+from mpiprof.trace.rank_group import skip_to
 from mpiprof.trace.stream import FOREVER_NS, SLACK_NS, RankStream, Source
 from mpiprof.trace.types import SUMMARY, Bool, Problems
 
@@ -306,21 +308,33 @@ class Records(Folder):
         `before`: add each record's previous record. `complete_only`: only from the time on when
         all ranks' rings are complete, and, on the joint clock, until the first log ends.
         """
+        key = rank, local_times, before, complete_only
+        if key not in self._sources:
+            self._sources[key] = self._make_source(*key)
+        return RankStream(self._sources[key], self.thread_chunks(rank), self._found)
+
+    @cached_property
+    def _sources(self) -> dict[tuple[int, bool, bool, bool], Source]:
+        """Sources of the streams that were opened, by their options; windows share them."""
+        return {}
+
+    def _make_source(
+        self, rank: int, local_times: bool, before: bool, complete_only: bool
+    ) -> Source:
         since = until = None
         if complete_only:
             since = self._complete_from.get(rank) if local_times else self.complete_from_ns
             until = None if local_times else self.complete_until_ns
         clock = Clock() if local_times else self.clock_of(rank)
-        source = Source(
+        return Source(
             rank,
-            self.tables.shape_map(rank),
+            np.append(self.tables.shape_map(rank), -1),
             *self.possible_times(rank),
-            None if clock.is_identity else clock.to_global,
+            None if clock.is_identity else clock,
             before,
             since,
             until,
         )
-        return RankStream(source, self.thread_chunks(rank), self._found)
 
     @cached_property
     def recorded_communicators(self) -> list[Communicator]:
@@ -354,8 +368,7 @@ class Records(Folder):
         problems = self._found
         if since_ns is not None:
             problems = Problems()  # an instance cut at the start is no fault of the trace
-            for stream in streams.values():
-                stream.skip_to(since_ns)
+            skip_to(streams.values(), since_ns)
         of = self.recorded_communicators, self.tables.shapes
         return iter(Matcher(streams, *of, problems, batch, passed, until_ns))
 
@@ -364,6 +377,18 @@ class Records(Folder):
         """The data set in the folder, or None; instances are read from it if it exists."""
         exists = (self.path / FILE_NAME).exists()
         return Dataset(self.path, self.recorded_communicators) if exists else None
+
+    @cached_property
+    def is_growing(self) -> bool:
+        """Whether its processes may be writing, so that each process reads other records."""
+        return any(isinstance(log.file, GrowingFile) for log in self.logs.opened)
+
+    def note_problems(self, problems: Sequence[str], damaged: Sequence[bool]) -> None:
+        """Note what another process found in the trace; damaged: of each log."""
+        for line in problems:
+            self._found.add(line)
+        for log, is_damaged in zip(self.logs.opened, damaged, strict=True):
+            log.damaged |= is_damaged
 
     def repeat_problems(self) -> None:
         """Repeat the problems of the logs that were found when the data set was written."""

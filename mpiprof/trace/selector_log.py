@@ -22,9 +22,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from mpiprof.facts.operations import AUTO, OPERATIONS, ROBUST
 from mpiprof.interface.untrusted_files import read_file
 from mpiprof.interface.untrusted_text import parse_json
-from mpiprof.operations import AUTO, OPERATIONS, ROBUST
 from mpiprof.trace.checksum import is_line_intact
 from mpiprof.trace.sites import Site, describe_sites, is_program, label_site, parse_frame
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from mpiprof import elf
+from mpiprof.interface import elf
 from mpiprof.interface.untrusted_text import clean_text
 from mpiprof.trace.function_names import shorten_function
 from mpiprof.trace.validation import check_integer, check_object, check_optional, check_text
@@ -48,7 +48,7 @@ def describe_sites(
 
     The innermost frame is described. Further recorded frames are in "stack". If other sites have
     the same innermost frame, "caller" is the first frame that distinguishes them, as text. A site
-    of a method of mpi4py for objects also has "method" (metrics/object_methods.py).
+    of a method of mpi4py for objects also has "method" (metrics/shape_names.py).
     """
     wanted = sorted({i for group in groups for i in group if i >= 0})
     known = dict(zip(wanted, _describe_stacks([sites[i] for i in wanted]), strict=True))

@@ -7,12 +7,15 @@ it begins, a shape without a table row) are skipped and noted.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from mpiprof.trace.chunks import Chunk
+from mpiprof.trace.clock import Clock
+from mpiprof.trace.log import LogFile
 from mpiprof.trace.rank_arrays import Block, concatenate, get_column
 from mpiprof.trace.types import (
     CALL,
@@ -32,6 +35,7 @@ from mpiprof.trace.types import (
 
 FOREVER_NS = 1 << 61
 SKIP_MARGIN = 64  # records before the time to which a reader skips
+Piece: TypeAlias = tuple[int, int, int]  # chunk, first record, and the record after the last
 BEFORE_FIELDS = ("before_enter", "before_exit", "before_shape", "before_sequence")
 SLACK_NS = 60 * 10**9  # a time farther outside its process's life is damage
 
@@ -41,13 +45,17 @@ class Source:
     """Properties of one rank that are needed to read it: its shapes, lifetime and clock."""
 
     rank: int
-    shape_map: Int
+    shape_map: Int  # joint id of each shape, and -1 for shapes beyond the tables
     earliest_ns: int = 1 - FOREVER_NS
     latest_ns: int = FOREVER_NS
-    to_global: Callable[[Int], Int] | None = None
+    clock: Clock | None = None  # None if it is the requested clock
     before: bool = False  # whether to add each record's previous record
     since_ns: int | None = None  # on the requested clock; earlier closed records are skipped
     until_ns: int | None = None  # the same; later records are skipped
+
+    def to_local(self, time_ns: int) -> int:
+        """Return the time of the rank's clock at a time of the requested clock."""
+        return time_ns if self.clock is None else self.clock.to_local(time_ns)
 
 
 class ThreadStream:
@@ -59,38 +67,38 @@ class ThreadStream:
         self.pending: Array | None = None  # extensions of records in the next block
         self.unread: Array | None = None  # raw records of the next block
         self.before = [-1] * 4  # enter, exit, shape and sequence of the last record
-        # The last element is for shapes beyond the tables.
-        self.shape_map = np.append(source.shape_map, -1)
         self.end = False
 
-    def skip_to(self, time_ns: int) -> None:
-        """Skip the chunks that end before a time of the joint clock, except the last of them."""
+    @property
+    def is_between_records(self) -> bool:
+        """Whether its next records depend on none that were read."""
+        return not self.end and self.pending is None and self.unread is None
+
+    @property
+    def last_chunk(self) -> Chunk:
+        """The chunk of the last piece that was taken."""
+        index, start = self.position
+        return self.chunks[index if start else index - 1]
+
+    def find_chunk(self, time_ns: int) -> int:
+        """Return the last chunk that begins up to a time of its node's clock, or the first one."""
 
         def begins_later(chunk: Chunk) -> bool:
             first = chunk.begin_ns()
-            if first is not None and self.source.to_global is not None:
-                first = int(self.source.to_global(np.array([first]))[0])
             return first is None or first > time_ns
 
-        later = bisect_left(self.chunks, True, 1, key=begins_later)
-        self.position = (max(later - 2, 0), 0)  # a record's extensions may be in the previous chunk
-        chunk = self.chunks[later - 1]
-        records = chunk.read()
-        # The first records can be skipped if none of them has extensions.
-        if bool((records["kind"] == CALL).all()) and chunk.log.is_intact(chunk.index):
-            enter = records["enter_ns"].astype(np.int64)
-            if self.source.to_global is not None:
-                enter = self.source.to_global(enter)
-            first = int(np.searchsorted(enter, time_ns)) - SKIP_MARGIN
-            if first > 0 and chunk.live:
-                self.position = (later - 1, first)
-            elif first > 0:
-                self.position, self.unread = (later, 0), records[first:]
+        return bisect_left(self.chunks, True, 1, key=begins_later) - 1
 
-    def read_raw(self, count: int) -> Array | None:
-        """Return at most `count` raw records, or None at the end."""
+    def skip_to(self, index: int, first: int) -> None:
+        """Skip the records that are well before a record of a chunk; first: -1 if it is unknown."""
+        first -= SKIP_MARGIN
+        # A record's extensions may be in the previous chunk.
+        self.position = (index, first) if first > 0 else (max(index - 1, 0), 0)
+
+    def take_pieces(self, count: int) -> tuple[LogFile | None, list[Piece]]:
+        """Return the next pieces of one log with at most `count` records, (None, []) at the end."""
         log = None
-        pieces: list[tuple[int, int, int]] = []
+        pieces: list[Piece] = []
         while count > 0 and self.position[0] < len(self.chunks):
             index, start = self.position
             chunk = self.chunks[index]
@@ -105,22 +113,31 @@ class ThreadStream:
             pieces.append((chunk.index, start, stop))
             count -= stop - start
             self.position = (index + 1, 0) if stop == log.layout.capacity else (index, stop)
-        if log is None:
-            return None
-        records = log.read(pieces)
-        if self.position[0] >= len(self.chunks) - 1 and len(records) and not records["kind"][-1]:
-            self.position = (len(self.chunks), 0)  # records not written yet come last
+        return log, pieces
+
+    def read_pieces(self, log: LogFile, pieces: Sequence[Piece]) -> Array:
+        """Return the records of the pieces that were taken last."""
+        records = log.read(list(pieces))
+        if len(records) and not records["kind"][-1]:
+            self.note_empty()
         if self.chunks[-1].index == pieces[-1][0] and self.chunks[-1].was_reused():
             effect = "its newest records are missing"
             self.problems.add(f"the job continued while its log was read, so {effect}")
             records = records[: len(records) - (pieces[-1][2] - pieces[-1][1])]
         return records
 
+    def note_empty(self) -> None:
+        """Note that the last record read is empty: records that are not written yet come last."""
+        if self.position[0] >= len(self.chunks) - 1:
+            self.position = (len(self.chunks), 0)
+
     def read(self, count: int) -> Block | None:
         """Return the next block of about `count` records, or None at the end."""
         while not self.end:
-            records = self.read_raw(count) if self.unread is None else self.unread
-            self.unread = None
+            records, self.unread = self.unread, None
+            if records is None:
+                log, pieces = self.take_pieces(count)
+                records = None if log is None else self.read_pieces(log, pieces)
             if records is None:
                 self.end = True
                 if self.pending is None:
@@ -134,25 +151,6 @@ class ThreadStream:
                     self._note_before(block)
                 return block
         return None
-
-    def read_plain(self, count: int) -> Array | None:
-        """Return the next records if they are calls without extensions, else None.
-
-        They remain the records of the next `read` until `unread` is None.
-        """
-        if self.end or self.pending is not None or self.chunks[0].thread:
-            return None
-        if self.unread is None:
-            self.unread = self.read_raw(count)
-        records = self.unread
-        if records is None:
-            return None
-        kind = records["kind"]
-        count = int(np.count_nonzero(kind == CALL))
-        if not count or count + int(np.count_nonzero(kind == 0)) < len(records):
-            return None
-        calls = records[:count]  # empty records come last, unless the job was still running
-        return calls if bool((kind[:count] == CALL).all()) else records[kind == CALL]
 
     def _note_damage(self, damage: str) -> None:
         """Note an impossible value, and mark the trace as damaged."""
@@ -205,17 +203,17 @@ class ThreadStream:
         if bad is not None:
             self._note_damage("damaged records are ignored")
             block = block.take(~bad)
-        joint = self.shape_map.take(block.shape, mode="clip")
+        joint = source.shape_map.take(block.shape, mode="clip")
         block.shape = joint.astype(np.int32)
         if len(block) and int(joint.min()) < 0:
             self._note_damage("records of a shape that is missing from the tables are ignored")
             block = block.take(joint >= 0)
-        if source.to_global is not None and len(block):
+        if source.clock is not None and len(block):
             summary = None if block.kind is None else block.kind == SUMMARY
             if summary is None or not summary.any():
                 open_ = block.exit_ns == 0
-                block.enter_ns = source.to_global(block.enter_ns)
-                block.exit_ns = source.to_global(block.exit_ns)
+                block.enter_ns = source.clock.to_global(block.enter_ns)
+                block.exit_ns = source.clock.to_global(block.exit_ns)
                 if open_.any():
                     block.exit_ns[open_] = 0
         if source.since_ns is not None and len(block):
@@ -250,15 +248,19 @@ class ThreadStream:
 
 def make_plain_block(records: Array) -> Block:
     """Return the records' columns without extensions; one pass while the records are in cache."""
-    choice = records["choice"]
     return Block(
         np.ascontiguousarray(records["sequence"]),
         records["enter_ns"].astype(np.int64),
         records["exit_ns"].astype(np.int64),
         np.ascontiguousarray(records["shape"]),
         records["outside_ns"].astype(np.int64),
-        choice=np.where(choice < len(CHOICES), choice, 0) if bool(choice.any()) else None,
+        choice=take_choices(records["choice"]),
     )
+
+
+def take_choices(choice: Array) -> Array | None:
+    """Return the choices of calls, 0 for unknown ones, or None if all are 0."""
+    return np.where(choice < len(CHOICES), choice, 0) if bool(choice.any()) else None
 
 
 def _apply_extensions(block: Block, target: Int, extensions: Array) -> None:
@@ -314,12 +316,10 @@ class RankStream:
 
     def __init__(self, source: Source, threads: list[list[Chunk]], problems: Problems) -> None:
         self.threads = [ThreadStream(source, chunks, problems) for chunks in threads]
+        limits = source.since_ns, source.until_ns
+        # Whether its records may be read with those of other ranks.
+        self.is_plain = len(threads) == 1 and threads[0][0].thread == 0 and limits == (None, None)
         self.waiting: list[Block | None] = [None] * len(self.threads)  # read, not yet returned
-
-    def skip_to(self, time_ns: int) -> None:
-        """Skip calls that were entered well before a time of the joint clock."""
-        for thread in self.threads:
-            thread.skip_to(time_ns)
 
     def read(self, count: int) -> Block | None:
         """Return the next block of about `count` records, or None at the end."""
@@ -345,15 +345,6 @@ class RankStream:
             self.waiting = [None] * len(self.threads)
         joined = concatenate(parts)
         return joined.take(np.argsort(joined.enter_ns, kind="stable"))
-
-    def read_plain(self, count: int) -> tuple[ThreadStream, Array] | None:
-        """Return the only thread and its next records if they can be decoded with other ranks'."""
-        thread = self.threads[0]
-        limits = thread.source.since_ns, thread.source.until_ns
-        if len(self.threads) > 1 or limits != (None, None):
-            return None
-        records = thread.read_plain(count)
-        return None if records is None else (thread, records)
 
     def iterate_blocks(self, count: int) -> Iterator[Block]:
         """Yield all blocks to the end."""

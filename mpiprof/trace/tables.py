@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from mpiprof.interface.untrusted_text import parse_json
+from mpiprof.trace.affinity import parse_affinity
 from mpiprof.trace.checksum import is_line_intact, remove_checksum
 from mpiprof.trace.communicators import Communicators
 from mpiprof.trace.exceptions import parse_exception
 from mpiprof.trace.files import list_files, read_content
 from mpiprof.trace.metadata import Communicator, SampleKey, Shape, Tables
+from mpiprof.trace.quotas import parse_quota
 from mpiprof.trace.run_metadata import RANK_LIMIT
 from mpiprof.trace.sites import group_by_lines, parse_frame
 from mpiprof.trace.stalled_calls import StalledCall, may_sleep, parse_stalled_call
@@ -155,6 +157,11 @@ class _Reader:
             ended = check_object(row["thread_end"])
             number, at_ns = check_integer(ended["thread"], 0), check_integer(ended["at_ns"])
             tables.thread_ends.setdefault((rank, number), []).append(at_ns)
+        elif "affinity" in row:
+            change = parse_affinity(row["affinity"])
+            tables.affinities.setdefault(rank, []).append(change)
+        elif "quota" in row:
+            tables.quotas.setdefault(rank, []).append(parse_quota(row["quota"]))
         elif "stalled_call" in row:
             self.stalled.append(parse_stalled_call(rank, row["stalled_call"]))
         elif "missing_counter" in row:

@@ -19,10 +19,12 @@ from mpiprof.trace.match import BATCH_RECORDS
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import END_NS, START_NS, Bool, Int
 
-# Chunks of each thread that are read before and after a window. They have the other sides of
-# messages that are posted in one window and completed in the next.
+# Calls on messages are read before and after a window, at most the next chunk of each thread. They
+# have the other sides of messages that are posted in one window and completed in the next.
 MARGIN_CHUNKS = 1
-WHOLE_TABLES = {"point_to_point"}  # that cover the whole run also in a window: not read again
+MARGIN_SHARE = 0.25  # of the time of a window
+# That cover the whole run also in a window, so they are not read again.
+WHOLE_TABLES = {"call_sums", "local_sums", "message_sums", "point_to_point"}
 # Attributes of the whole trace that are computed again.
 RECOMPUTED = {"dataset", "workers", "_derived", "_known", "_message_chunks_of"} | {
     *("spans", "run_start_ns", "run_ns", "calls_start_ns", "duration_ns")
@@ -62,6 +64,11 @@ class TraceWindow(Trace):
             rank: (max(first, self.begin_ns), max(min(last, self.end_ns), self.begin_ns))
             for rank, (first, last) in self._whole_spans.items()
         }
+
+    @cached_property
+    def margin_ns(self) -> int:
+        """Time before and after the window in which calls on messages are read."""
+        return round(MARGIN_SHARE * self.run_ns)
 
     def covers(self, begin_ns: Int) -> Bool:
         """Return which calls or intervals are in the window."""
@@ -141,9 +148,15 @@ class TraceWindow(Trace):
             time_ns = chunks[number].begin_ns()
             return START_NS if time_ns is None else self._to_joint_ns(rank, time_ns)
 
-        first = bisect_right(numbers, self.begin_ns, key=find_time) - 1
-        last = bisect_left(numbers, self.end_ns, key=find_time)
-        return chunks[max(first - MARGIN_CHUNKS, 0) : last + MARGIN_CHUNKS]
+        begin, first = (
+            bisect_right(numbers, time_ns, key=find_time) - 1
+            for time_ns in (self.begin_ns - self.margin_ns, self.begin_ns)
+        )
+        last, end = (
+            bisect_left(numbers, time_ns, key=find_time)
+            for time_ns in (self.end_ns, self.end_ns + self.margin_ns)
+        )
+        return chunks[max(begin, first - MARGIN_CHUNKS, 0) : min(end, last + MARGIN_CHUNKS)]
 
 
 def are_of_all_ranks(batch: Batch, ranks: int) -> bool:

@@ -55,7 +55,7 @@ def _derived(name: str, description: str) -> Any:
     return property(derive, doc=description)
 
 
-class Workers(Protocol):
+class WorkerPool(Protocol):
     """Processes, here or elsewhere, that can open the same folder."""
 
     def threads(self) -> int:
@@ -86,10 +86,11 @@ class Trace(Records):
         self,
         path: str | os.PathLike[str],
         derived: Mapping[str, Callable[..., Any]] | None = None,
-        workers: Workers | None = None,
+        workers: WorkerPool | None = None,
     ) -> None:
         super().__init__(path)
         self.workers = workers
+        self.parallel = 1  # processes for passes over windows
         self._derived = dict(derived or {})
         self._known: dict[Any, _DerivedTable] = {}
         self._cached: list[Batch] | None = None
@@ -341,5 +342,5 @@ class Trace(Records):
         return series
 
     def waiting_for(self, callsites: Sites = ()) -> Any:
-        """Return the wait matrix at some or all call sites, as metrics.wait_matrix.WaitMatrix."""
+        """Return the wait matrix at some or all call sites, as metrics.rank_pairs.WaitMatrix."""
         return self.derive("waiting_for", as_tuple(callsites))

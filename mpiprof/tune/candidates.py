@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mpiprof.model.catalogue import Algorithm, find_all, parse_parameters
-from mpiprof.model.machine import Machine
-from mpiprof.model.message_rounds import applies_to
-from mpiprof.model.pipeline_formulas import best_ring_block, ceil_log2, pipeline_block_size
-from mpiprof.model.schedule import Problem
-from mpiprof.model.variant import Variant
-from mpiprof.tune.tasks import Work
+from mpiprof.collectives.catalogue import Algorithm, find_all, parse_parameters
+from mpiprof.collectives.machine import Machine
+from mpiprof.collectives.pipeline_formulas import best_ring_block, ceil_log2, pipeline_block_size
+from mpiprof.collectives.round_simulator import applies_to
+from mpiprof.collectives.schedule import Problem
+from mpiprof.collectives.variant import Variant
+from mpiprof.tune.tasks import TuningTask
 
 BLOCK_SIZE_FACTORS = (0.5, 1.0, 2.0)  # block sizes, as multiples of the best one
 MIN_LAST_SHARE = 0.75  # share of the instances
@@ -39,7 +39,7 @@ class Candidate:
         return Variant(self.algorithm.name, self.parameters).set_parameters(adapted)
 
 
-def list_candidates(work: Work, machine: Machine) -> list[Candidate]:
+def list_candidates(work: TuningTask, machine: Machine) -> list[Candidate]:
     """Return the candidates that can run a work, in the order of the catalogue."""
     problem = work.patterns[-1].problem
     candidates = []
@@ -51,7 +51,7 @@ def list_candidates(work: Work, machine: Machine) -> list[Candidate]:
 
 
 def _candidate_parameters(
-    algorithm: Algorithm, work: Work, machine: Machine
+    algorithm: Algorithm, work: TuningTask, machine: Machine
 ) -> Iterator[tuple[tuple[str, str], ...]]:
     parameters = parse_parameters(algorithm)
     problem = max((p.problem for p in work.patterns), key=lambda p: sum(p.counts) + p.bytes)
@@ -71,7 +71,7 @@ def _candidate_parameters(
             yield (*middle, ("order", order))
 
 
-def _predictable_last(work: Work) -> int | None:
+def _predictable_last(work: TuningTask) -> int | None:
     """Return the process that comes last in three quarters of the instances, or None."""
     share = np.zeros(work.members)
     for pattern in work.patterns:

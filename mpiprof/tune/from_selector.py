@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.collectives.catalogue import find_all
 from mpiprof.errors import TraceError
+from mpiprof.facts.operations import OPERATIONS
 from mpiprof.metrics.problem_size import class_span, size_classes
-from mpiprof.model.catalogue import find_all
-from mpiprof.operations import OPERATIONS
 from mpiprof.trace import selector_log
 from mpiprof.tune import plan_entries
 from mpiprof.tune.plan_entries import Entry

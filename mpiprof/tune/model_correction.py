@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mpiprof.errors import UsageError
+from mpiprof.facts.library_algorithms import mpi_name
 from mpiprof.interface.output_files import check_output
 from mpiprof.interface.untrusted_files import read_named_file
 from mpiprof.interface.untrusted_text import parse_json
-from mpiprof.libraries import mpi_name
 from mpiprof.tune.rules import library_name
 
 NEWEST_BYTES = 4096  # lines read, from the end of the file

@@ -28,11 +28,11 @@ from pathlib import Path
 from typing import Any
 
 from mpiprof.errors import UsageError
+from mpiprof.facts.operations import AUTO, OPERATIONS, ROBUST, SELECTORS
 from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.interface.shell_hints import ESCAPES
 from mpiprof.interface.untrusted_files import read_named_file
 from mpiprof.interface.untrusted_text import parse_json
-from mpiprof.operations import AUTO, OPERATIONS, ROBUST, SELECTORS
 from mpiprof.tune.rules import (
     NATIVE,
     Provenance,
@@ -278,8 +278,8 @@ def _parse_entry(entry: Any) -> list[Rule]:
         why=_check_text("why", entry.get("why") or ""),
         measured=_parse_provenance(entry.get("measured")),
     )
-    named = [check_site(_check_text("a call site", site)) for site in sites]
-    return [replace(rule, site=site) for site in named] or [rule]
+    call_sites = [check_site(_check_text("a call site", site)) for site in sites]
+    return [replace(rule, site=site) for site in call_sites] or [rule]
 
 
 def _parse_provenance(measured: Any) -> Provenance:
@@ -313,8 +313,8 @@ def _parse_byte_range(operation: str | None, byte_range: Any) -> tuple[int, int 
     if operation is not None and not OPERATIONS[operation].sized:
         why = "because no member knows all of them"
         raise UsageError(f"a choice cannot depend on the bytes of {operation}, {why}")
-    given = {end: byte_range[end] for end in ("from", "to") if byte_range.get(end) is not None}
-    ends = {end: parse_bytes(f"bytes {end}", value) for end, value in given.items()}
+    limits = {end: byte_range[end] for end in ("from", "to") if byte_range.get(end) is not None}
+    ends = {end: parse_bytes(f"bytes {end}", value) for end, value in limits.items()}
     first, last = ends.get("from", 0), ends.get("to")
     if last is not None and last < first:
         raise UsageError(f"bytes from {first} to {last} is an empty range")

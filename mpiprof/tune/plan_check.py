@@ -11,10 +11,10 @@ from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
+from mpiprof.collectives.catalogue import Algorithm, applies_to_size, load_catalogue
 from mpiprof.errors import UsageError
+from mpiprof.facts.library_algorithms import FAMILIES, find_algorithms
 from mpiprof.interface.nearest_name import suggest_names
-from mpiprof.libraries import FAMILIES, find_algorithms
-from mpiprof.model.catalogue import Algorithm, applies_to_size, load_catalogue
 from mpiprof.tune.plan import Plan, collect_remarks
 from mpiprof.tune.rules import NATIVE_VARIANT, Provenance, Rule, is_named, library_name
 
@@ -45,8 +45,8 @@ def find_obstacle(rule: Rule, ranks: int | None) -> str | None:
     if not rule.sizes:
         return None
     sizes = ", ".join(f"{a}" if a == b else f"{a} to {b}" for a, b in rule.sizes)
-    named = [a for a in load_catalogue() if a.name == rule.algorithm]
-    algorithms = [a for a in named if rule.operation in (a.operation, None)]
+    candidates = [a for a in load_catalogue() if a.name == rule.algorithm]
+    algorithms = [a for a in candidates if rule.operation in (a.operation, None)]
     restricted = algorithms and all(a.restrictions and not a.intercommunicator for a in algorithms)
     if restricted and not any(_may_apply(algorithms, first, last) for first, last in rule.sizes):
         restrictions = algorithms[0].restrictions
@@ -71,8 +71,8 @@ def find_overlaps(rules: Sequence[Rule]) -> Iterator[str]:
             continue
         if (earlier.algorithm, earlier.parameters) != (later.algorithm, later.parameters):
             reported.add(pair)
-            of = f"entry {earlier.entry} ({earlier.site or earlier.operation})"
-            yield f"{later.source_text}: overlaps with {of}, which takes precedence"
+            entry_text = f"entry {earlier.entry} ({earlier.site or earlier.operation})"
+            yield f"{later.source_text}: overlaps with {entry_text}, which takes precedence"
 
 
 def _overlap(earlier: Rule, later: Rule) -> bool:

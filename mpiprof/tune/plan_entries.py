@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mpiprof.collectives.variant import Variant
 from mpiprof.interface.output_files import write_text
-from mpiprof.model.variant import Variant
 
 Entry = dict[str, Any]
 MAX_HOSTS = 64
@@ -16,8 +16,8 @@ MAX_HOSTS = 64
 
 def make_provenance(how: str, mpi: str, hosts: Sequence[str], date: str) -> Entry:
     """Return the provenance of entries; hosts are omitted if there are very many."""
-    named = sorted(set(hosts)) if len(set(hosts)) <= MAX_HOSTS else []
-    return {"how": how, "mpi": mpi, "hosts": named, "date": date}
+    host_names = sorted(set(hosts)) if len(set(hosts)) <= MAX_HOSTS else []
+    return {"how": how, "mpi": mpi, "hosts": host_names, "date": date}
 
 
 def make_entry(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpiprof.trace.types import Float
-from mpiprof.tune.tasks import Work
+from mpiprof.tune.tasks import TuningTask
 
 HOT_SHARE = 0.005  # share of the time in collectives; cheaper works get no entry
 MIN_GAIN = 0.03  # share of the score; a smaller gain does not justify a change
@@ -30,7 +30,7 @@ class Trial:
 class Result:
     """All trials of a work."""
 
-    work: Work
+    work: TuningTask
     method: str
     base_scores: Float  # of the present algorithm, as in trials
     weights: Float
@@ -40,7 +40,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class TuningVerdict:
     """The best candidate, and its gain over `base` per instance; ns, NaN if nothing was tried."""
 
     result: Result
@@ -81,16 +81,18 @@ def interval_half_width(values: Float, weights: Float, comparisons: int) -> floa
     return float(t * (variance / max(effective - 1, 1) / effective) ** 0.5)
 
 
-def judge(result: Result, collectives_ns: float) -> Verdict:
+def judge(result: Result, collectives_ns: float) -> TuningVerdict:
     """Return the verdict on a result; `collectives_ns`: time of all collectives over all ranks."""
     nan = float("nan")
     tried = [t for t in result.trials if not np.isnan(result.base_scores - t.scores).all()]
     if not tried:
         base = weighted_mean(result.base_scores, result.weights)
-        return Verdict(result, "", base, nan, nan, nan, nan, NO, result.note or "nothing applies")
+        return TuningVerdict(
+            result, "", base, nan, nan, nan, nan, NO, result.note or "nothing applies"
+        )
     # Candidates that were dropped early have met fewer patterns than the rest.
-    most = max(_count_measured(t) for t in tried)
-    comparable = [t for t in tried if 2 * _count_measured(t) >= most]
+    largest_count = max(_count_measured(t) for t in tried)
+    comparable = [t for t in tried if 2 * _count_measured(t) >= largest_count]
     weights = result.weights
     trial = max(comparable, key=lambda t: weighted_mean(result.base_scores - t.scores, weights))
     # Only patterns that both ran.
@@ -111,7 +113,7 @@ def judge(result: Result, collectives_ns: float) -> Verdict:
             reason = "the current algorithm is the fastest"
     elif low <= 0 or result.doubt > MAX_DOUBT:
         worth, reason = DOUBTFUL, result.note or "the gain is smaller than its uncertainty"
-    return Verdict(result, trial.name, base, now, gain, low, high, worth, reason)
+    return TuningVerdict(result, trial.name, base, now, gain, low, high, worth, reason)
 
 
 def _count_measured(trial: Trial) -> int:

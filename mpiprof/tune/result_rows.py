@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.model.catalogue import load_catalogue
+from mpiprof.collectives.catalogue import load_catalogue
 from mpiprof.trace.trace import Trace
 from mpiprof.tune import plan_entries
 from mpiprof.tune.plan_entries import Entry
-from mpiprof.tune.result import DOUBTFUL, MODEL, YES, Verdict, weighted_mean
+from mpiprof.tune.result import DOUBTFUL, MODEL, YES, TuningVerdict, weighted_mean
 from mpiprof.tune.rules import NATIVE
 
 Row = dict[str, Any]
 
 
-def make_row(verdict: Verdict) -> Row:
+def make_row(verdict: TuningVerdict) -> Row:
     """Return one work as plain values; times are ns, NaN if unknown."""
     v, work, result = verdict, verdict.result.work, verdict.result
     means = {t.name: weighted_mean(t.scores, result.weights) for t in result.trials}
@@ -52,7 +52,7 @@ def make_row(verdict: Verdict) -> Row:
     }
 
 
-def summarise_operations(trace: Trace, verdicts: Sequence[Verdict]) -> list[Row]:
+def summarise_operations(trace: Trace, verdicts: Sequence[TuningVerdict]) -> list[Row]:
     """Return the time and gain of each operation, most time first (Rabenseifner, Figure 1).
 
     operation, calls (instances), elapsed_ns and total_wait_ns (over all ranks), saved_ns (expected
@@ -76,7 +76,9 @@ def summarise_operations(trace: Trace, verdicts: Sequence[Verdict]) -> list[Row]
     return sorted(rows.values(), key=lambda r: -r["elapsed_ns"])
 
 
-def make_plan_entries(verdicts: Sequence[Verdict], measured: Mapping[str, Any]) -> list[Entry]:
+def make_plan_entries(
+    verdicts: Sequence[TuningVerdict], measured: Mapping[str, Any]
+) -> list[Entry]:
     """Return the entries of a plan: worthwhile choices, the largest saving first."""
     chosen = []
     for v in verdicts:
@@ -95,7 +97,7 @@ def make_plan_entries(verdicts: Sequence[Verdict], measured: Mapping[str, Any]) 
     return plan_entries.drop_overlaps([entry for _, entry in chosen])
 
 
-def format_reason(v: Verdict) -> str:
+def format_reason(v: TuningVerdict) -> str:
     """Return the numbers in favour of the best candidate."""
     model = v.result.method == MODEL
     word = "predicted" if model else "measured"

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from mpiprof.collectives import catalogue
+from mpiprof.collectives.variant import NATIVE as NATIVE
+from mpiprof.collectives.variant import Variant
 from mpiprof.errors import UsageError
+from mpiprof.facts.library_algorithms import find_algorithms
 from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.interface.parse_units import MAX_NUMBER
-from mpiprof.libraries import find_algorithms
-from mpiprof.model import catalogue
-from mpiprof.model.variant import NATIVE as NATIVE
-from mpiprof.model.variant import Variant
 
 STATIC = "static"  # protocol by processes and bytes (core/selection/rules/rabenseifner_protocol.c)
 PAPER_OPERATIONS = ("reduce", "allreduce")
@@ -112,9 +112,9 @@ def make_rule(
     names = [NATIVE, *([STATIC] if operation in PAPER_OPERATIONS else [])]
     if algorithm not in names and not algorithms:
         valid_names = list(dict.fromkeys([*(a.name for a in possible), *names]))
-        of = f" for {operation}" if operation else ""
+        purpose = f" for {operation}" if operation else ""
         nearest = suggest_names(algorithm, valid_names)
-        raise UsageError(f"no algorithm {algorithm!r}{of}; {nearest}")
+        raise UsageError(f"no algorithm {algorithm!r}{purpose}; {nearest}")
     checked = tuple(_check_parameter(algorithm, algorithms, n, v) for n, v in parameters.items())
     return Rule(algorithm, operation, site, checked)
 
@@ -133,20 +133,20 @@ def _library_parameters(
     matching = [a for a in possible if name in (a.name, str(a.selected_by))]
     if not matching:
         names = list(dict.fromkeys(a.name for a in possible))
-        of = f" for {operation}" if operation else ""
-        raise UsageError(f"no library has {name!r}{of}; {suggest_names(name, names)}")
+        purpose = f" for {operation}" if operation else ""
+        raise UsageError(f"no library has {name!r}{purpose}; {suggest_names(name, names)}")
     for parameter in parameters:
         if parameter != SEGMENT or not any(a.is_segmented for a in matching):
             raise UsageError(f"{algorithm} has no parameters, so no {parameter!r}")
-    return tuple((n, str(parse_bytes(n, v, least=1))) for n, v in parameters.items())
+    return tuple((n, str(parse_bytes(n, v, minimum=1))) for n, v in parameters.items())
 
 
-def parse_bytes(name: str, value: Any, least: int = 0) -> int:
+def parse_bytes(name: str, value: Any, minimum: int = 0) -> int:
     """Return bytes from a number or a text such as 64K; raises UsageError with the range."""
     parts = BYTES_PATTERN.fullmatch(value.strip().lower()) if isinstance(value, str) else None
     number = int(parts[1]) * UNITS[parts[2]] if parts else value
-    if type(number) is not int or not least <= number <= MAX_BYTES:
-        limits = f"from {least} to 2^40, such as 65536 or 64K"
+    if type(number) is not int or not minimum <= number <= MAX_BYTES:
+        limits = f"from {minimum} to 2^40, such as 65536 or 64K"
         raise UsageError(f"{name}={value}: a number of bytes {limits}")
     return number
 
@@ -161,7 +161,7 @@ def _check_parameter(
         raise UsageError(f"{algorithm} has no {name!r}; {suggest_names(name, parameters)}")
     values = parameters[name]
     if values == catalogue.BYTE_PARAMETER:
-        return name, str(parse_bytes(name, value, least=1))
+        return name, str(parse_bytes(name, value, minimum=1))
     if values == catalogue.RANK_PARAMETER:
         is_number = re.fullmatch("[0-9]{1,10}", str(value)) is not None
         if not is_number or int(value) > MAX_NUMBER:

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from mpiprof import elf
 from mpiprof.errors import UsageError
+from mpiprof.interface import elf
 from mpiprof.launch import library
 from mpiprof.launch.job import find_rank, find_rank_count
 from mpiprof.launch.library import Mpi

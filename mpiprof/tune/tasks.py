@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.collectives.catalogue import load_catalogue
+from mpiprof.collectives.schedule import Problem
 from mpiprof.diagnosis.tuning_refusal import find_refusal
 from mpiprof.errors import TraceError, UsageError
 from mpiprof.interface.nearest_name import suggest_names
@@ -21,8 +23,6 @@ from mpiprof.interface.progress import show_work
 from mpiprof.metrics.instance_metrics import InstanceMetrics
 from mpiprof.metrics.instance_rows import Signature
 from mpiprof.metrics.problem_size import class_span, known_bytes, make_problem, size_classes
-from mpiprof.model.catalogue import load_catalogue
-from mpiprof.model.schedule import Problem
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.metadata import Communicator
 from mpiprof.trace.sites import Site, describe_sites, label_site
@@ -45,7 +45,7 @@ class Pattern:
 
 
 @dataclass(frozen=True)
-class Work:
+class TuningTask:
     """Calls that one entry of a plan can address."""
 
     callsite: int
@@ -82,7 +82,7 @@ class _Rows:
     rows: list[tuple[int, Int]] = field(default_factory=list)
 
 
-def list_works(trace: Trace, most: int) -> list[Work]:
+def list_works(trace: Trace, max_patterns: int) -> list[TuningTask]:
     """Return all works of a trace, the costliest first; raises TraceError without arrivals."""
     if trace.record == "summary":
         raise TraceError(f"{trace.path}: {find_refusal(trace)}")
@@ -90,7 +90,7 @@ def list_works(trace: Trace, most: int) -> list[Work]:
     groups: dict[tuple[Any, ...], list[_Rows]] = {}
     for rows in _collect_rows(trace).values():
         groups.setdefault(rows.key[:-1], []).append(rows)
-    works = [_make_work(trace, group, labels, most) for group in groups.values()]
+    works = [_make_work(trace, group, labels, max_patterns) for group in groups.values()]
     return sorted((w for w in works if w.patterns), key=lambda w: -w.elapsed_ns)
 
 
@@ -147,17 +147,19 @@ def _add(
 
 
 def _known_volumes(recorded: Int | None, signature_volumes: Int, columns: Int) -> Int:
-    whole = np.broadcast_to(signature_volumes[:, None], (len(signature_volumes), len(columns)))
+    all_volumes = np.broadcast_to(
+        signature_volumes[:, None], (len(signature_volumes), len(columns))
+    )
     if recorded is None:
-        return whole
-    return np.where(recorded[:, columns] >= 0, recorded[:, columns], whole)
+        return all_volumes
+    return np.where(recorded[:, columns] >= 0, recorded[:, columns], all_volumes)
 
 
 def _store_instances(rows: _Rows, columns: Int) -> None:
     """Add instances (4 x processes x instances), and thin out if there are too many."""
-    most = max(8, min(MAX_ROWS, MAX_CELLS // (4 * columns.shape[1])))
+    max_rows = max(8, min(MAX_ROWS, MAX_CELLS // (4 * columns.shape[1])))
     count = columns.shape[2]
-    while len(rows.rows) + count // rows.stride > 2 * most:
+    while len(rows.rows) + count // rows.stride > 2 * max_rows:
         rows.stride *= 2
         rows.rows = [row for row in rows.rows if row[0] % rows.stride == 0]
     for i in range(-rows.instances % rows.stride, count, rows.stride):
@@ -193,7 +195,9 @@ class _Labels:
         return f"{frame['file']}:{frame['line']}" if name in self.ambiguous else name
 
 
-def _make_work(trace: Trace, group: Sequence[_Rows], labels: _Labels, most: int) -> Work:
+def _make_work(
+    trace: Trace, group: Sequence[_Rows], labels: _Labels, max_patterns: int
+) -> TuningTask:
     # Occasional calls on other algorithms (a selector's probes) are counted with the rest.
     main = max(group, key=lambda rows: (rows.key[-1] == NATIVE, rows.instances))
     callsite, operation, sites, size, remote, size_class, algorithm = main.key
@@ -201,7 +205,7 @@ def _make_work(trace: Trace, group: Sequence[_Rows], labels: _Labels, most: int)
     names = list(dict.fromkeys(trace.node_ids.get(rank, "?") for rank in range(trace.ranks)))
     patterns = [labels.plan_site(site) for site in sites]
     ends = _find_phase_ends(trace, callsite)
-    return Work(
+    return TuningTask(
         callsite,
         operation,
         sites=tuple(patterns) if all(patterns) else (),
@@ -214,7 +218,7 @@ def _make_work(trace: Trace, group: Sequence[_Rows], labels: _Labels, most: int)
         algorithm=algorithm,
         instances=sum(rows.instances for rows in group),
         elapsed_ns=sum(rows.elapsed for rows in group),
-        patterns=_sample_patterns(main, operation, (size, remote), ends, most),
+        patterns=_sample_patterns(main, operation, (size, remote), ends, max_patterns),
     )
 
 
@@ -226,7 +230,7 @@ def _find_phase_ends(trace: Trace, callsite: int) -> Array:
 
 
 def _sample_patterns(
-    rows: _Rows, operation: str, sizes: tuple[int, int], ends: Array, most: int
+    rows: _Rows, operation: str, sizes: tuple[int, int], ends: Array, max_patterns: int
 ) -> tuple[Pattern, ...]:
     """Return stored instances in proportion to the phases' lengths, at least two per phase."""
     first = np.array([columns[0].min() for _, columns in rows.rows], np.int64)
@@ -235,7 +239,7 @@ def _sample_patterns(
     for phase_index in np.unique(phase).tolist():
         inside = np.flatnonzero(phase == phase_index)
         share = len(inside) / len(first)
-        count = min(len(inside), max(2, round(share * most)))
+        count = min(len(inside), max(2, round(share * max_patterns)))
         for i in inside[(np.arange(count) * len(inside)) // count].tolist():
             arrivals, exits, sent, received = rows.rows[i][1]
             problem = make_problem(operation, sizes, rows.root, sent, received)
@@ -244,15 +248,15 @@ def _sample_patterns(
     return tuple(patterns)
 
 
-def choose_works(trace: Trace, most_patterns: int, site: str | None) -> list[Work]:
+def choose_works(trace: Trace, most_patterns: int, site: str | None) -> list[TuningTask]:
     """Return the works of a trace, or of one call site if named; UsageError if there is none."""
     with show_work(f"reading {trace.path}"):
         works = list_works(trace, most_patterns)
     if site is None:
         return works
-    named = [w for w in works if site in f"{w.operation} {w.label}" or site in w.sites]
-    if not named:
+    matching = [w for w in works if site in f"{w.operation} {w.label}" or site in w.sites]
+    if not matching:
         names = dict.fromkeys(name for w in works for name in (w.sites or (w.label,)))
         suggestion = suggest_names(site, list(names)[:50]) if names else "none was recorded"
         raise UsageError(f"--site {site}: no such call site in {trace.path}; {suggestion}")
-    return named
+    return matching

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-
-from mpiprof.testing.synthetic import Synthetic
+from support.synthetic import Synthetic
 
 
 def long_trace(folder: Path, instances: int) -> Path:

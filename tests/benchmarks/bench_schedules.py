@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from mpiprof.model.schedule import Problem, Schedule, find
+from mpiprof.collectives.schedule import Problem, Schedule, find
 
 
 def test_a_ring_of_65536_processes_in_5_s() -> None:

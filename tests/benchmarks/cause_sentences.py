@@ -1,21 +1,36 @@
-"""The first sentences of a report about a cause, read and compared with the truth."""
+"""The first sentences of a report about a cause, read and compared with the truth.
+
+Sentences on a fact have times instead of steps: "once, at 4.01 ms", or "60 times ... from 44.0 ms
+to 783 ms". The steps at these times count.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from support.cause_judgement import RIGHT, UNSURE, WRONG, named_ranks
 
-from benchmarks.live_programs import START, LiveProgram
-from mpiprof.reports.delay_sentences import REASONS
+from benchmarks.live_programs import INSIDE, START, LiveProgram
+from mpiprof.diagnosis.delay_reasons import BLOCKED
+from mpiprof.interface.parse_units import TIMES
+from mpiprof.reports.words.delay_sentences import REASONS
 
-CALL = r"(\S+) at (\S+?):(\d+)(?: ([\w<>]+))?(?: \(called at [^)]*\))?"
+CALL = r"(\S+) at (\S+?):(\d+)(?: ([\w<>]+))?(?:, [a-z]+ of [\w.]+)?(?: \(called at [^)]*\))?"
 STEPS_FROM = re.compile(r"in (?:step|repetition)s? (\d+)(?: to (the end|\d+))?")
 EVERY = re.compile(r"in every (\d+)\w\w (?:step|repetition) from (?:step|repetition) (\d+) on")
 FEW = re.compile(r"in [\d,]+ of [\d,]+ (?:step|repetition)s: (\d+)")
+TIME = r"([\d.]+) (ns|µs|ms|s)"
+ONCE = re.compile(rf"once, at {TIME}")
+MANY_TIMES = re.compile(rf"\d+ times.*? from {TIME} to {TIME}")
+OFF = re.compile(r"off the processor (?:for|(?:up to )?\d+ times|(\d+) % of this time)")
+EACH_RANK = "each rank in turn"
 NOBODY = re.compile(r"no rank causes|no sure cause|the work of the ranks differs")
+MAX_UNSTATED_SHARE = 0.1  # of the steps, at each end of the span of most of them
+MIN_OFF_PERCENT = 50  # of the work, from which its ranks are off the processor
+FindStep = Callable[[float], int]
 
 
 @dataclass(frozen=True)
@@ -23,7 +38,8 @@ class Reading:
     """Contents of the sentences: ranks, calls around the work, span of steps, period and reason.
 
     calls: operation and function of each, None if no call site is named. last: None if the span
-    lasts to the end. reason: None if it is unknown or not stated.
+    lasts to the end. reason: None if it is unknown or not stated. is_mostly: whether the span
+    contains most of the steps only.
     """
 
     ranks: set[int]
@@ -32,18 +48,31 @@ class Reading:
     last: int | None
     period: int | None
     reason: str | None
+    is_mostly: bool = False
 
 
-def read_sentences(text: str, source: Path) -> Reading:
-    """Return what the sentences about a cause say. Lines of the source must contain the calls."""
+def read_sentences(program: LiveProgram, text: str, find_step: FindStep) -> Reading:
+    """Return what the sentences about a cause say.
+
+    Lines of the program's source must contain the calls. find_step: of a time in ns after the start
+    of the run.
+    """
     problem = re.split(r"\.(?:\s+(?=[A-Z0-9])|$)", text)[0]
-    first, last, period = _read_steps(problem)
+    ranks = set(range(program.ranks)) if EACH_RANK in problem else named_ranks(problem)
+    first, last, period = _read_steps(problem, find_step)
     reasons = [name for name, words in REASONS.items() if words.lower() in text.lower()]
+    off = OFF.search(problem)
+    if off and int(off[1] or 100) >= MIN_OFF_PERCENT:
+        reasons.append(BLOCKED)
     reason = reasons[0] if len(reasons) == 1 else None
-    return Reading(named_ranks(problem), _read_calls(problem, source), first, last, period, reason)
+    calls, is_mostly = _read_calls(problem, program.source), MANY_TIMES.search(problem) is not None
+    return Reading(ranks, calls, first, last, period, reason, is_mostly)
 
 
 def _read_calls(problem: str, source: Path) -> tuple[str, str] | None:
+    match = re.search(rf"inside {CALL}", problem)
+    if match:
+        return _name_call(match, source), INSIDE
     match = re.search(rf"between two calls of {CALL}", problem)
     if match:
         call = _name_call(match, source)
@@ -72,8 +101,14 @@ def _name_call(match: re.Match[str], source: Path) -> str:
     return f"{operation} {function}"
 
 
-def _read_steps(problem: str) -> tuple[int, int | None, int | None]:
+def _read_steps(problem: str, find_step: FindStep) -> tuple[int, int | None, int | None]:
     """Return first step, last step (None if the run's), and period."""
+    if match := ONCE.search(problem):
+        step = find_step(float(match[1]) * TIMES[match[2]])
+        return step, step, None
+    if match := MANY_TIMES.search(problem):
+        begin_ns, end_ns = (float(match[at]) * TIMES[match[at + 1]] for at in (1, 3))
+        return find_step(begin_ns), find_step(end_ns), None
     if match := EVERY.search(problem):
         return int(match[2]), None, int(match[1])
     if match := FEW.search(problem):
@@ -84,7 +119,7 @@ def _read_steps(problem: str) -> tuple[int, int | None, int | None]:
     return 0, None, None
 
 
-def find_faults(program: LiveProgram, reading: Reading, reasons: set[str]) -> dict[str, str]:
+def find_faults(program: LiveProgram, reading: Reading, reasons: set[str | None]) -> dict[str, str]:
     """Return the faults of a reading by part: ranks, place, onset, reason."""
     faults = {}
     if not (program.must_name <= reading.ranks <= set(program.late)):
@@ -96,7 +131,7 @@ def find_faults(program: LiveProgram, reading: Reading, reasons: set[str]) -> di
     if not _is_onset_right(program, reading):
         faults["onset"] = f"{reading.first} to {reading.last}, period {reading.period}"
     if reading.reason not in reasons:
-        faults["reason"] = f"{reading.reason} for {' or '.join(sorted(reasons))}"
+        faults["reason"] = f"{reading.reason} for {' or '.join(sorted(map(str, reasons)))}"
     return faults
 
 
@@ -105,17 +140,18 @@ def _is_onset_right(program: LiveProgram, reading: Reading) -> bool:
         program.steps - 1 if step is None else step for step in (program.last, reading.last)
     )
     distance = max(abs(reading.first - program.first), abs(last - end))
-    return distance <= program.tolerance and reading.period == program.period
+    tolerance = max(program.tolerance, reading.is_mostly * MAX_UNSTATED_SHARE * program.steps)
+    return distance <= tolerance and reading.period == program.period
 
 
 def judge_sentences(
-    program: LiveProgram, text: str, reasons: set[str]
+    program: LiveProgram, text: str, reasons: set[str | None], find_step: FindStep
 ) -> tuple[str, dict[str, str]]:
     """Return RIGHT, UNSURE or WRONG, and the faults by part.
 
     Sentences that name nobody, or neither a place nor a reason, are unsure; they do not mislead.
     """
-    reading = read_sentences(text, program.source)
+    reading = read_sentences(program, text, find_step)
     faults = find_faults(program, reading, reasons)
     if not faults:
         return RIGHT, faults

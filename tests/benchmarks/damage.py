@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from support.synthetic import Synthetic, upgrade_folder
 
 import mpiprof
 from benchmarks.checks import Row, store
 from mpiprof.errors import TraceError
 from mpiprof.formats import pack_writer
 from mpiprof.interface.progress import show_progress
-from mpiprof.testing.synthetic import Synthetic, upgrade_folder
 
 MS = 1_000_000
 BLOCK = 4096

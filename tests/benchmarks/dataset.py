@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from support.synthetic import Synthetic
 
 import mpiprof
 from benchmarks.checks import THRESHOLD_MISSED, Row, printed
@@ -30,9 +31,8 @@ from mpiprof.diagnosis.lazy_tables import DERIVED
 from mpiprof.errors import MpiprofError
 from mpiprof.formats import dataset
 from mpiprof.interface.progress import show_progress
-from mpiprof.metrics import batch_map, library_algorithms
+from mpiprof.metrics import batch_map, shape_names
 from mpiprof.store.dask_workers import LOCAL_PREFIX, Workers, connect_workers
-from mpiprof.testing.synthetic import Synthetic
 from mpiprof.trace import Trace
 from mpiprof.trace.batch import Batch, Before
 from mpiprof.trace.malloc_tuning import retain_freed_memory
@@ -148,7 +148,7 @@ def read(folder: Path, workers: Workers, sample: bool) -> Found:
     client = workers.client
     before = client.run(time.process_time)
     began = time.perf_counter()
-    trace = Trace(folder, {**DERIVED, "shapes": library_algorithms.name_shapes}, workers)
+    trace = Trace(folder, {**DERIVED, "shapes": shape_names.name_shapes}, workers)
     table = trace.callsites
     wall = time.perf_counter() - began
     after = client.run(time.process_time)

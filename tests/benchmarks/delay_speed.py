@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+from support.neighbours import make_ring
+from support.program import END_NS, Program
+from support.program_log import HAVE_BEGIN, HAVE_END
 
 from benchmarks.checks import Row, report_rows
 from benchmarks.memory import peak_mb
 from benchmarks.view import number
 from mpiprof.metrics.analysis_memory import BYTES_PER_MESSAGE_RECORD
-from mpiprof.testing.neighbours import make_ring
-from mpiprof.testing.program import END_NS, Program
-from mpiprof.testing.program_log import HAVE_BEGIN, HAVE_END
 from mpiprof.trace.chunks import MESSAGES
 from mpiprof.trace.types import CALL, RECEIVED_PART, SENT_PART, Array
 from mpiprof.trace.writer import (

@@ -17,8 +17,10 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 from support.cause_judgement import RIGHT, UNSURE, WRONG, stated_run_ns
 
 import mpiprof
@@ -27,15 +29,17 @@ from benchmarks.cause_sentences import judge_sentences
 from benchmarks.checks import Row, report_rows
 from benchmarks.live_programs import COLLECTIVES, MESSAGES, OBJECTS, PROGRAMS, LiveProgram
 from benchmarks.planted_causes import MAX_WRONG, MIN_RIGHT, MIN_RIGHT_COSTS, is_exact
-from mpiprof.diagnosis.verdict import make_verdict
+from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.diagnosis.run_steps import Steps
 from mpiprof.diagnosis.what_if import parse_change, predict_run
-from mpiprof.reports import conclusion
-from mpiprof.reports.sentences import finding_text
+from mpiprof.reports.words import conclusion
+from mpiprof.reports.words.finding_sentences import finding_text
 
 YIELDING = {"OMPI_MCA_mpi_yield_when_idle": "1"}
 REPAIRED = {"LIVE_REPAIRED": "1"}
 COST, STATED, PREDICTED = "cost", "run time of the sentence", "run time of --what-if"
 TIMEOUT_S = 300
+MAX_ROUNDED = 0.005  # of a time with three digits
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,23 @@ class Judgement:
 def record(
     program: LiveProgram, binary: Path, trace: Path, variables: Mapping[str, str] = YIELDING
 ) -> tuple[float, float]:
-    """Run a program, and return the wall time and processor time of its planted delays in ns."""
+    """Run a program, and return the wall time and processor time of its planted delays in ns.
+
+    A trace that is there from an earlier call is used again.
+    """
+    stated = trace.with_suffix(".planted")
+    if not stated.exists():
+        stated.write_text(run_recorded(program, binary, trace, variables))
+    lines = stated.read_text().splitlines()
+    planted = [line.split()[1:] for line in lines if line.startswith("planted ")]
+    of_cause = [times for times in planted if int(times[0]) in program.must_name]
+    return sum(float(times[1]) for times in of_cause), sum(float(times[2]) for times in of_cause)
+
+
+def run_recorded(
+    program: LiveProgram, binary: Path, trace: Path, variables: Mapping[str, str]
+) -> str:
+    """Record a program, and return its output."""
     command = jobs.recording(trace, "--yes", "-n", str(program.ranks))
     if program.source == OBJECTS:
         command += [sys.executable, str(OBJECTS), program.name, str(program.steps)]
@@ -72,9 +92,7 @@ def record(
         cwd=trace.parent,
         timeout=TIMEOUT_S,
     )
-    planted = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("planted ")]
-    of_cause = [times for times in planted if int(times[0]) in program.must_name]
-    return sum(float(of[1]) for of in of_cause), sum(float(of[2]) for of in of_cause)
+    return done.stdout
 
 
 def judge(
@@ -91,7 +109,7 @@ def judge(
     texts = [finding_text(trace, finding) for finding in findings]
     wall_ns, processor_ns = planted
     reasons = program.reasons(processor_ns / max(wall_ns, 1.0))
-    result, faults = judge_sentences(program, sentence, reasons)
+    result, faults = judge_sentences(program, sentence, reasons, partial(find_step, trace))
     ratios = {}
     if verdict.worst is not None and result != UNSURE and program.at_once:
         ratios[COST] = verdict.worst.cost_ns / program.cost_ns(wall_ns)
@@ -102,6 +120,19 @@ def judge(
             prediction = predict_run(trace, list(map(parse_change, program.changes)))
             ratios[PREDICTED] = prediction.predicted_ns / float(repaired.run_ns)
     return Judgement(program, result, faults, ratios, sentence, [*lines, *texts])
+
+
+def find_step(trace: mpiprof.Trace, time_ns: float) -> int:
+    """Return the step of a run at a time in ns after its start; 0 if its ranks do not all meet.
+
+    The time has three digits, and work begins right after the step before.
+    """
+    steps: Steps | None = trace.derive("steps")
+    if steps is None:
+        return 0
+    counts = np.bincount(steps.callsite)
+    ends_ns = steps.edges_ns[1:][steps.callsite == counts.argmax()]
+    return int(np.searchsorted(ends_ns, trace.run_start_ns + time_ns * (1 + MAX_ROUNDED)))
 
 
 def run_programs(
@@ -175,7 +206,7 @@ def command() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--verbose", action="store_true", help="print all sentences")
     names = sorted({program.name for program in PROGRAMS})
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="of the traces")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="of kept traces")
     parser.add_argument("--ranks", type=int, metavar="N", help="only programs with N ranks")
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=f"all of {', '.join(names)}")
     args = parser.parse_args()

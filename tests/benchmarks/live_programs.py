@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from mpiprof.diagnosis.delay_reasons import BLOCKED, GARBAGE_COLLECTION, MORE_WORK, UNTRACKED_CALLS
+from mpiprof.diagnosis.delay_reasons import BLOCKED, GARBAGE_COLLECTION, MORE_WORK
 
 FOLDER = Path(__file__).parent
 COLLECTIVES = FOLDER / "live_collectives.c"
 MESSAGES = FOLDER / "live_messages.c"
 OBJECTS = FOLDER / "live_objects.py"
 START = "the start of the run"
+INSIDE = "inside"  # in place of the call after the work: the time is inside the call before
 MIXED_SHARE = 0.2  # of the processor time about a half: the reason is either
 
 
@@ -24,6 +25,8 @@ class LiveProgram:
     `tolerance` steps. period: in steps. at_once: number of ranks that are late at the same time,
     0 if the cost is unknown. reason: None if it follows from the processor time of the delay.
     named: ranks that the sentence must name, all late ones by default. factor: of all work.
+    is_alone: whether no other rank makes the calls around the work. So it cannot be limited to
+    that of the other ranks.
     """
 
     source: Path
@@ -41,6 +44,7 @@ class LiveProgram:
     steps: int = 60
     factor: int = 1
     tolerance: int = 2
+    is_alone: bool = False
 
     def __str__(self) -> str:
         return f"{self.name}, {self.ranks} ranks"
@@ -69,14 +73,18 @@ class LiveProgram:
 
         The median of the ranks is usual work if fewer than half of them are late.
         """
-        is_median_usual = self.has_repair and 2 * max(self.at_once, 1) < self.ranks
+        is_median_usual = (
+            self.has_repair and not self.is_alone and 2 * max(self.at_once, 1) < self.ranks
+        )
         return [f"rank {rank} = median" for rank in sorted(self.must_name)] * is_median_usual
 
-    def reasons(self, processor_share: float) -> set[str]:
+    def reasons(self, processor_share: float) -> set[str | None]:
         """Return the right reasons; processor_share: of the delay's time."""
         if self.reason is not None:
             return {self.reason}
-        right = {BLOCKED} if processor_share < 0.5 + MIXED_SHARE / 2 else set()
+        if self.after == INSIDE:  # counters describe the time outside of calls
+            return {None}
+        right: set[str | None] = {BLOCKED} if processor_share < 0.5 + MIXED_SHARE / 2 else set()
         return right | ({MORE_WORK} if processor_share > 0.5 - MIXED_SHARE / 2 else set())
 
     def cost_ns(self, planted_ns: float) -> float:
@@ -131,7 +139,7 @@ PROGRAMS = (
         *(COLLECTIVES, "late_wait", 4, (1,), "iallreduce step_late_wait", "wait step_late_wait"),
         at_once=0,  # time in Wait for the progress of another rank is no wait state
     ),
-    LiveProgram(COLLECTIVES, "lock", 4, (2,), MEET, MEET, reason=UNTRACKED_CALLS),
+    LiveProgram(COLLECTIVES, "lock", 4, (2,), "put step_lock", INSIDE, is_alone=True),
     LiveProgram(*(COLLECTIVES, "fence", 4, (2,), "win_fence step_fence", "win_fence step_fence")),
     LiveProgram(COLLECTIVES, "threads", 4, (2,), MEET, MEET),
     LiveProgram(*(COLLECTIVES, "gradient", 8, tuple(range(8)), MEET, MEET), at_once=0, named=(7,)),
@@ -141,7 +149,8 @@ PROGRAMS = (
         *(OBJECTS, "bcast_objects", 4, (0,), "barrier bcast_objects", "bcast bcast_objects")
     ),
     LiveProgram(
-        *(OBJECTS, "reduce_objects", 4, (0,), "recv reduce_objects", "scatter reduce_objects")
+        *(OBJECTS, "reduce_objects", 4, (0,), "recv reduce_objects", "scatter reduce_objects"),
+        is_alone=True,
     ),
     LiveProgram(
         *(OBJECTS, "collect_garbage", 2, (1,)),
@@ -173,7 +182,8 @@ PROGRAMS = (
     LiveProgram(MESSAGES, "workers", 8, (3,), RECEIVE, SEND),
     LiveProgram(MESSAGES, "any_source", 8, (2,), RECEIVE, SEND),
     LiveProgram(
-        *(MESSAGES, "slow_master", 8, (0,), "recv step_slow_master", "send step_slow_master")
+        *(MESSAGES, "slow_master", 8, (0,), "recv step_slow_master", "send step_slow_master"),
+        is_alone=True,
     ),
     LiveProgram(MESSAGES, "sweep", 9, (4,), RECEIVE, SEND, at_once=0),
     LiveProgram(MESSAGES, "rendezvous", 8, (5,), MEET, "recv step_rendezvous"),
@@ -186,7 +196,7 @@ PROGRAMS = (
     ),
     LiveProgram(MESSAGES, "persistent", 8, (1,), MEET, "startall step_persistent"),
     LiveProgram(
-        *(MESSAGES, "partitioned", 4, (2,), "startall step_partitioned", "waitall step_partitioned")
+        *(MESSAGES, "partitioned", 4, (2,), "startall step_partitioned", "pready step_partitioned")
     ),
     LiveProgram(MESSAGES, "sendrecv", 8, (5,), MEET, "sendrecv step_sendrecv", first=32),
     LiveProgram(

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+from support.synthetic import Synthetic
 
 from benchmarks.checks import Row, store
 from benchmarks.memory import peak_mb
 from mpiprof.formats import pack_writer
-from mpiprof.testing.synthetic import Synthetic
 from mpiprof.trace.pack import FILE_NAME as PACK
 from mpiprof.trace.types import CALL, Array
 from mpiprof.trace.writer import RECORD_TYPE, RECORDS_PER_CHUNK, make_chunks, make_head_chunk

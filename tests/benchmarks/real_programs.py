@@ -43,7 +43,7 @@ MIN_NAMED, MAX_ACCUSED = 0.9, 0.05
 PLANTS = {
     "stop": r"off the processor|stopped",
     "limit": r"stopped|limit|processor",
-    "pin": r"share|same processor|same core|for a processor",
+    "pin": r"bound to|share|same processor|same core|for a processor",
 }
 
 

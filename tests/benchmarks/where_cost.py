@@ -23,8 +23,8 @@ import numpy as np
 import mpiprof
 from benchmarks.checks import Row, report_rows
 from benchmarks.jobs import compiled, recording
-from mpiprof.bench.harness.study import ratio_interval
 from mpiprof.errors import MpiprofError
+from mpiprof.papers.harness.study import ratio_interval
 
 SOURCE = Path(__file__).with_suffix(".c")
 LOOP = Path(__file__).with_name("where_cost_loop.py")
@@ -84,7 +84,8 @@ def cost_rows(name: str, times: dict[int, list[Times]]) -> Iterator[Row]:
     for period in PERIODS_US:
         pairs = list(zip(times[period], times[0], strict=True))
         ratios = np.array([sampled.block / plain.block for sampled, plain in pairs])
-        value, low, high = (ratio - 1 for ratio in ratio_interval(ratios, np.ones(len(ratios))))
+        ratio = ratio_interval(ratios, np.ones(len(ratios)))
+        value, low, high = ratio - 1, ratio.low - 1, ratio.high - 1
         asked = f"<= {100 * GOAL:g} %" if period == USUAL_US else ""
         measured = f"{100 * value:.2f} % ({100 * low:.2f} to {100 * high:.2f})"
         what = f"{name}, a sample every {period / 1000:g} ms: added time"

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.dashboard_server import Browser, chromium, view
+from support.synthetic import Synthetic
 
 from mpiprof.__main__ import main
 from mpiprof.interface.format_units import format_time
-from mpiprof.testing.synthetic import Synthetic
 
 pytestmark = pytest.mark.slow
 

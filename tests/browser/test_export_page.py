@@ -10,7 +10,7 @@ from support.accessibility import FIND_VIOLATIONS, read_axe
 from support.dashboard_server import chromium
 from support.export_trace import HOSTILE, export, mixed
 
-from mpiprof.reports.tokens import DARK, LIGHT
+from mpiprof.interface.tokens import DARK, LIGHT
 
 pytestmark = pytest.mark.slow
 

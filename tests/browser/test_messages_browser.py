@@ -10,9 +10,8 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 import pytest
 from support.dashboard_server import Browser, View, view
-
-from mpiprof.testing.neighbours import make_ring
-from mpiprof.testing.program import Program
+from support.neighbours import make_ring
+from support.program import Program
 
 pytestmark = pytest.mark.slow
 

@@ -79,8 +79,8 @@ def test_random_clicks_select_what_is_drawn(
         answer = page.page.evaluate(SCRIPT, [query, CLICKS // 2, ranks, WIDTH, HEIGHT])
         assert answer["rows"] == (min(ranks, MAX_ROWS) if sort == "rank" else 4)
         assert answer["wrong"] == []
-        assert len(answer["found"]) > CLICKS / 10
-        for kind, rank, low, high, *hit in answer["found"]:
+        assert len(answer["hits"]) > CLICKS / 10
+        for kind, rank, low, high, *hit in answer["hits"]:
             kinds.add(kind)
             if kind == "cell":
                 assert hit[0] <= high and hit[1] >= low

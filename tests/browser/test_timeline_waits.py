@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from support.dashboard_server import view
 from support.dashboard_traces import MS
+from support.neighbours import make_ring
+from support.program import Program
+from support.synthetic import Synthetic
 from support.timeline_page import Page
-
-from mpiprof.testing.neighbours import make_ring
-from mpiprof.testing.program import Program
-from mpiprof.testing.synthetic import Synthetic
 
 pytestmark = pytest.mark.slow
 

@@ -42,6 +42,11 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (None, SLOW, "40000 0.25 3.5 123456"),
         ({k: v for k, v in SLOW.items() if "pace" not in k}, None, "40000 0.25 0 123456"),
         (None, None, "0 0 0 0"),
+        (SLOW | {"undisturbed_rounds": [12, 4, 60]}, None, "40000 0.25 3.5 123456"),
+        (SLOW | {"undisturbed_rounds": [12, 3, 60]}, None, "0 0 0 0"),
+        (SLOW | {"undisturbed_rounds": [0, 0]}, None, "0 0 0 0"),
+        (SLOW | {"undisturbed_rounds": []}, None, "40000 0.25 3.5 123456"),
+        (None, SLOW | {"undisturbed_rounds": [0, 0]}, "40000 0.25 3.5 123456"),
     ],
 )
 def test_the_slowest_link(

@@ -12,12 +12,12 @@ import pytest
 from numpy.typing import NDArray
 from support.recorder_score import recorded, score_program
 
-from mpiprof.bench.harness.case import Case
-from mpiprof.bench.harness.loop import score_ns
+from mpiprof.collectives.schedule import Problem
+from mpiprof.facts.operations import OPERATIONS, WaitRule
 from mpiprof.metrics.wait_states import Group, compute_waits, score_instances
-from mpiprof.model.schedule import Problem
-from mpiprof.operations import OPERATIONS, WaitRule
-from mpiprof.tune.replay.imposed_arrivals import Measurement, Task
+from mpiprof.papers.harness.case import Case
+from mpiprof.papers.harness.loop import score_ns
+from mpiprof.tune.replay.imposed_arrivals import ReplayMeasurement, Task
 
 Int = NDArray[np.int64]
 # Only the analysis knows the neighbours in a topology.
@@ -53,7 +53,7 @@ def test_all_give_the_same_score(operation: str, size: int, remote: int, recorde
     assert score_ns(case, arrival.T, finish.T) == pytest.approx(wanted)
     task = Task(operation, ("native",), (problem,), (), tuple(range(members)))
     for i, value in enumerate(wanted.tolist()):
-        shot = Measurement(0, 0, arrival[:, i], finish[:, i], 0)
+        shot = ReplayMeasurement(0, 0, arrival[:, i], finish[:, i], 0)
         assert task.score_shot(shot) == pytest.approx(value)
 
 

@@ -12,14 +12,14 @@ from support.jobs import run
 from support.mpis import LIBRARIES, wheel_mpi
 
 from mpiprof.core.generator import collectives
-from mpiprof.interface.installation import library_folder
-from mpiprof.operations import (
+from mpiprof.facts.operations import (
     LOCAL_OPERATIONS,
     MANAGEMENT_COLLECTIVES,
     MESSAGE_OPERATIONS,
     OPERATIONS,
     wait_state,
 )
+from mpiprof.interface.installation import library_folder
 
 CORE = ROOT / "mpiprof" / "core"
 

@@ -13,6 +13,7 @@ from support import PROGRAMS, ROOT, raw_trace
 from support.compilation import compiled
 from support.jobs import run, run_mpi
 from support.mpis import SLOW_WITH_MPICH, Mpi
+from support.prepared_runs import prepare_run
 
 import mpiprof
 from mpiprof.interface.installation import library_folder
@@ -21,9 +22,10 @@ from mpiprof.launch import options
 SPECS = ["allreduce=ring", "auto", "random:5"]
 
 
-def wrapped(mpi: Mpi, folder: Path, *words: str | Path) -> list[str | Path]:
+def wrapped(folder: Path, *words: str | Path) -> list[str]:
     """Return the command line that records a program into a folder named trace."""
-    return [mpi.python, "-m", "mpiprof", "run", "-o", folder / "trace", *words]
+    end = words.index("--")
+    return prepare_run(["-o", folder / "trace", *words[:end]], words[end + 1 :])
 
 
 def messages(stderr: str) -> list[str]:
@@ -39,7 +41,7 @@ def test_groups_that_begin_apart_on_4_ranks(
 ) -> None:
     """Under Sessions, each group measures its own link, on which the block sizes depend."""
     program = compiled(mpi, "sessions_halves.c", "-O1")
-    words = wrapped(mpi, tmp_path, "--switch", spec, "--", program, order)
+    words = wrapped(tmp_path, "--switch", spec, "--", program, order)
     run_mpi(mpi, 4, words, cwd=tmp_path, check=True)
     table = mpiprof.open(tmp_path / "trace").callsites
     ran = {str(name) for name in table.loc[table["operation"] == "bcast", "algorithm"]}
@@ -53,9 +55,7 @@ def other_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("other")
     core, build = folder / "mpiprof" / "core", folder / "build"
     shutil.copytree(ROOT / "mpiprof" / "core", core, ignore=shutil.ignore_patterns("__pycache__"))
-    for table in ("operations.py", "datatypes.py"):
-        shutil.copy(ROOT / "mpiprof" / table, core.parent)
-    shutil.copytree(ROOT / "mpiprof" / "libraries", core.parent / "libraries")
+    shutil.copytree(ROOT / "mpiprof" / "facts", core.parent / "facts")
     catalogue = core / "schedule" / "algorithms" / "catalogue.h"
     lines = catalogue.read_text().splitlines(keepends=True)
     left = [line for line in lines if not re.search(r"X\((allreduce_ring|bcast_chain)\)", line)]
@@ -91,14 +91,15 @@ def test_two_builds_in_one_job_of_2_or_3_ranks(
     ranks = 2 if mpi.name == "mpich" else 3  # MPICH's ranks do not yield the two processors
     ours, other = library_folder() / name, other_build / name
     values = RULES[rule] | {"MPIPROF_TRACE": str(tmp_path / "trace")}
-    ended = run_mpi(mpi, ranks, [*script, other, ours, program, "3", "400"], env=values, check=True)
+    words = [str(program), "3", "400"]
+    ended = run_mpi(mpi, ranks, [*script, other, ours, *words], env=values, check=True)
     assert ended.stdout == "3 right\n"
     assert messages(ended.stderr) == [
         "no algorithm is selected, and no arrival statistics are computed: the ranks have "
         "different options or different versions of mpiprof"
     ]
     values["MPIPROF_TRACE"] = str(tmp_path / "alike")
-    alike = run_mpi(mpi, ranks, [*script, ours, ours, program, "3", "400"], env=values, check=True)
+    alike = run_mpi(mpi, ranks, [*script, ours, ours, *words], env=values, check=True)
     assert alike.stdout == "3 right\n"
     assert "no algorithm is selected" not in alike.stderr
 
@@ -140,16 +141,20 @@ def test_a_build_is_numbered_by_all_that_is_compiled() -> None:
     core = ROOT / "mpiprof" / "core"
     lists = (core / "CMakeLists.txt").read_text()
     assert "*.c *.h *.py *.cmake *.ld CMakeLists.txt" in lists
-    tables = ("operations", "datatypes", "libraries", "libraries.table")
-    files = ("operations", "datatypes", "libraries/__init__", "libraries/table")
-    assert f"set(TABLES {' '.join(f'../{file}.py' for file in files)})" in lists
+    tables = ("operations", "datatypes", "library_algorithms", "library_table")
+    files = [f"../facts/{table}.py" for table in tables]
+    listed = re.search(r"set\(TABLES (.+?)\)", lists, re.DOTALL)
+    assert listed and listed[1].split() == files
     assert "list(APPEND MADE_OF ${TABLES})" in lists
     imported = {
         name
         for path in (core / "generator").glob("*.py")
         for name in re.findall(r"from mpiprof\.(\S+) import", path.read_text())
     }
-    assert imported == {*(f"core.generator.{name}" for name in GENERATOR), *tables}
+    assert imported == {
+        *(f"core.generator.{name}" for name in GENERATOR),
+        *(f"facts.{table}" for table in tables),
+    }
     included = {
         name
         for path in core.rglob("*.[ch]")
@@ -188,7 +193,7 @@ def test_1900_duplicates_on_2_ranks(spec: str, mpich: Mpi, tmp_path: Path) -> No
     """
     program = compiled(mpich, "communicators_exhausted.c", "-O1")
     option = ["--record", "summary"] if spec == "summary" else ["--switch", spec]
-    words = wrapped(mpich, tmp_path, *option, "--", program, "1900", "600")
+    words = wrapped(tmp_path, *option, "--", program, "1900", "600")
     ended = run_mpi(mpich, 2, words, check=True)
     assert ended.stdout == "1900 right\n"
     retained = r"\d+ communicators were left to the library: other communicators use the 64 "
@@ -206,7 +211,7 @@ def test_1900_duplicates_on_2_ranks(spec: str, mpich: Mpi, tmp_path: Path) -> No
 def test_error_handlers_stay_on_2_ranks(spec: str, mpi: Mpi, tmp_path: Path) -> None:
     """A thread sees the program's own error handler at every moment."""
     program = compiled(mpi, "errors_handler_unchanged.c", "-pthread")
-    ended = run_mpi(mpi, 2, wrapped(mpi, tmp_path, "--switch", spec, "--", program), check=True)
+    ended = run_mpi(mpi, 2, wrapped(tmp_path, "--switch", spec, "--", program), check=True)
     assert ended.stdout == "0 times another handler\n"
 
 
@@ -226,7 +231,7 @@ def test_revoked_on_3_ranks(options: list[str], openmpi: Mpi, tmp_path: Path) ->
     launcher, *rest = openmpi.mpiexec(3)
     words = [launcher, "--with-ft", "ulfm", *rest]
     own = [program, tmp_path / "signs"]
-    ended = run([*words, *wrapped(openmpi, tmp_path, *options, "--", *own)], check=True)
+    ended = run([*words, *wrapped(tmp_path, *options, "--", *own)], check=True)
     assert ended.stdout.splitlines() == ["revoked, 3 of 3"] * 3
     lines = [line for line in messages(ended.stderr) if "survive failures" in line]
     assert len(lines) == (len(options) > 0)
@@ -238,7 +243,7 @@ def test_threads_share_the_private_communicators_on_3_ranks(
 ) -> None:
     """120 communicators, four threads at once: private communicators are created and evicted."""
     program = compiled(openmpi, "communicators_private_limit.c", "-pthread")
-    words = wrapped(openmpi, tmp_path, "--switch", spec, "--", program, "4", "30", "60")
+    words = wrapped(tmp_path, "--switch", spec, "--", program, "4", "30", "60")
     ended = run_mpi(openmpi, 3, words, check=True)
     assert ended.stdout == "0 wrong\n"
     # Without eviction, no communicator in use would have a private one in the end. With it, one may

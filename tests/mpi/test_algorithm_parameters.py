@@ -11,7 +11,7 @@ from support.mpis import Mpi
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.model.variant import Variant
+from mpiprof.collectives.variant import Variant
 from mpiprof.tune import from_selector, plan_entries
 
 PROGRAM = """
@@ -67,6 +67,7 @@ def test_a_variant_survives_on_3_ranks(
     written = {
         str(Variant(e["algorithm"], tuple((n, str(v)) for n, v in e.get("parameters", {}).items())))
         for e in json.loads(found_plan.read_text())
+        if e["operation"] == operation  # on a busy machine, another may have got one as well
     }
     assert written == {variant}
     assert variant in {one.algorithm for one in from_selector.read(trace)}

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support import PROGRAMS, raw_trace
 from support.compilation import compiled, of_the_core
+from support.dataset_traces import run_verb
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
 from support.trace_tables import table_rows
@@ -77,18 +78,17 @@ def test_past_the_limit_calls_are_summed_up(mpi: Mpi, tmp_path: Path) -> None:
         assert sent["allreduce"] == 8 * calls["allreduce"]
         assert calls["bcast"] == 10 and calls["ibarrier"] == 1
         assert all(row["total_ns"] > 0 for row in rows)
-    report = run([mpi.python, "-m", "mpiprof", "report", "--all", trace], check=True).stdout
+    report = run_verb("report", "--all", trace)[1]
     assert "Summed up after the logs had reached their limit" in report
     assert "app.py:6" in report
-    data = json.loads(run([mpi.python, "-m", "mpiprof", "report", "--json", trace]).stdout)
+    data = json.loads(run_verb("report", "--json", trace)[1])
     assert {row["operation"]: row["calls"] for row in data["summed_up"]} == {
         "allreduce": int(summary[summary["operation"] == "allreduce"]["calls"].sum()),
         "bcast": 20,
         "ibarrier": 2,
         "finalize": 2,
     }
-    status = run([mpi.python, "-m", "mpiprof", "status", trace], check=True).stdout
-    assert "reached their limit" in status
+    assert "reached their limit" in run_verb("status", trace)[1]
 
 
 def test_past_the_limit_all_calls_are_summed_up(openmpi: Mpi, tmp_path: Path) -> None:

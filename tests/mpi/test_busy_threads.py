@@ -13,7 +13,7 @@ from support.mpis import Mpi
 import mpiprof
 from mpiprof.diagnosis import delay_reasons
 from mpiprof.diagnosis.delay_reasons import explain_delay, find_largest_reason
-from mpiprof.reports.delay_sentences import name_busy_threads
+from mpiprof.reports.words.delay_sentences import name_busy_threads
 from mpiprof.trace.thread_times import find_stretches
 from mpiprof.trace.trace import Trace
 

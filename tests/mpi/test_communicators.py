@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,17 @@ from support import raw_trace
 from support.compilation import compiled
 from support.jobs import run_mpi
 from support.mpis import SLOW_WITH_MPICH, Mpi, wheel_mpi
+from support.prepared_runs import prepare_run
 
 import mpiprof
 
 
 def recorded(
-    mpi: Mpi, ranks: int, argv: list[str | Path], folder: Path
+    mpi: Mpi, ranks: int, argv: Sequence[str | Path], folder: Path, **env: str
 ) -> tuple[raw_trace.Raw, str]:
     """Run a program under mpiprof; returns the recorded data and the output."""
-    words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder), "--"]
-    done = run_mpi(mpi, ranks, [*words, *argv], check=True, cwd=folder.parent)
+    words = prepare_run(["-q", "-o", folder], argv, env=env)
+    done = run_mpi(mpi, ranks, words, check=True, cwd=folder.parent, env=env)
     trace = raw_trace.read(folder)
     assert trace.ends() == dict.fromkeys(range(ranks), "finalize")
     return trace, done.stdout
@@ -240,8 +242,8 @@ def test_children_of_equivalent_communicators(mpich: Mpi, tmp_path: Path) -> Non
     """On 1 rank: 100,000 communicators have different identities, so no call is lost."""
     count = 100_000
     program = compiled(mpich, "communicators_children.c")
-    words: list[str | Path] = ["env", "MPIPROF_ALIKE=1", program, str(count)]
-    trace, _ = recorded(mpich, 1, words, tmp_path / "trace")
+    words = [str(program), str(count)]
+    trace, _ = recorded(mpich, 1, words, tmp_path / "trace", MPIPROF_ALIKE="1")
     assert len(trace.of(0)) == len({call.start for call in trace.of(0)}) == count
     opened = mpiprof.open(tmp_path / "trace")
     assert opened.is_complete and len(opened.events) == count

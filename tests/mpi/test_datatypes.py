@@ -8,7 +8,7 @@ import pytest
 from support.jobs import run
 from support.mpis import Mpi, wheel_mpi
 
-from mpiprof.datatypes import DATATYPES, REDUCTIONS
+from mpiprof.facts.datatypes import DATATYPES, REDUCTIONS
 
 HEAD = """#define _GNU_SOURCE
 #include <dlfcn.h>

@@ -9,6 +9,7 @@ from support import raw_trace
 from support.compilation import compiled
 from support.jobs import run_mpi
 from support.mpis import Mpi
+from support.prepared_runs import prepare_run
 
 import mpiprof
 
@@ -19,8 +20,8 @@ def table_bytes(mpi: Mpi, folder: Path, times: int, *options: str) -> int:
     Lines on stalled calls do not count, because a busy machine has more of them.
     """
     program = compiled(mpi, "communicators_delete_callback.c")
-    words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder), *options]
-    done = run_mpi(mpi, 2, [*words, "--", program, str(times)], check=True)
+    words = prepare_run(["-q", "-o", folder, *options], [program, str(times)])
+    done = run_mpi(mpi, 2, words, check=True)
     assert done.stdout == "ok\n"
     tables = (path.read_bytes() for path in folder.glob("*.tables"))
     lines = (line for table in tables for line in table.splitlines())

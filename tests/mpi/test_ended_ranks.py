@@ -18,7 +18,8 @@ from support.wait_until import wait_until
 
 import mpiprof
 from mpiprof.errors import TraceError
-from mpiprof.hang import rank_state, verdict_text
+from mpiprof.hang import rank_state
+from mpiprof.hang.words import verdict_text
 
 FAULTY_CALL = 2 + 2 * 8  # sequence number after two duplicates and the rounds of faults.c
 RECORD = ["-m", "mpiprof", "run", "-q", "-o", "t"]

@@ -15,6 +15,7 @@ from support.call_programs import c_program, fortran_program, python_program
 from support.collective_calls import Case, bytes_of, cases, marked_lines
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
+from support.prepared_runs import prepare_run
 
 import mpiprof
 from mpiprof.core.generator.collectives import other_functions
@@ -29,8 +30,12 @@ RECORDS = {
 
 def record(mpi: Mpi, ranks: int, argv: Sequence[str | Path], folder: Path) -> raw_trace.Raw:
     """Run a program under mpiprof and return its recorded data."""
-    words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder)]
-    run_mpi(mpi, ranks, [*words, *argv], check=True, cwd=folder.parent)
+    if "--" in argv:
+        end = argv.index("--")
+        words = prepare_run(["-q", "-o", folder, *argv[:end]], argv[end + 1 :])
+    else:
+        words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder), *map(str, argv)]
+    run_mpi(mpi, ranks, words, check=True, cwd=folder.parent)
     trace = raw_trace.read(folder)
     assert trace.ends() == dict.fromkeys(range(ranks), "finalize")
     return trace

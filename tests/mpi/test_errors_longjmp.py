@@ -10,6 +10,7 @@ from support import raw_trace
 from support.compilation import compiled
 from support.jobs import run_mpi
 from support.mpis import Mpi
+from support.prepared_runs import prepare_run
 
 import mpiprof
 
@@ -30,9 +31,8 @@ def leaving(mpi: Mpi, request: pytest.FixtureRequest) -> Path:
 
 def recorded(mpi: Mpi, program: Path, folder: Path, switch: str, *words: str) -> str:
     """Record a program on 2 ranks; returns its output in order of ranks."""
-    recorder = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder / "trace")]
-    recorder += ["--switch", switch] if switch else []
-    done = run_mpi(mpi, 2, [*recorder, "--", program, *words], cwd=folder, check=True)
+    options = ["-q", "-o", folder / "trace", *(["--switch", switch] if switch else [])]
+    done = run_mpi(mpi, 2, prepare_run(options, [program, *words]), cwd=folder, check=True)
     return "\n".join(sorted(done.stdout.splitlines()))
 
 

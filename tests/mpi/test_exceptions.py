@@ -16,7 +16,7 @@ from support.wait_until import wait_until
 
 import mpiprof
 from mpiprof.errors import TraceError
-from mpiprof.hang import verdict_text
+from mpiprof.hang.words import verdict_text
 
 PROGRAM = PROGRAMS / "exceptions_raised.py"
 LINES = PROGRAM.read_text().splitlines()

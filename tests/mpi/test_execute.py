@@ -17,9 +17,10 @@ from support import PROGRAMS
 from support.compilation import compiled, core_built
 from support.jobs import run_mpi
 from support.mpis import Mpi
+from support.prepared_runs import prepare_run
 from support.sanitizers import ADDRESS, assert_no_report
 
-from mpiprof.model.schedule import Algorithm, load_catalogue
+from mpiprof.collectives.schedule import Algorithm, load_catalogue
 from mpiprof.tune import plan
 
 SEED = 20091
@@ -59,10 +60,9 @@ def check(
 ) -> Used:
     """Run switched random cases; returns the algorithms on which they ran."""
     trace = folder / "trace"
-    recorder = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(trace)]
-    argv = [*recorder, "--switch", switch, "--", str(program), str(seed + ranks), str(cases)]
-    argv = [*prefix, *argv, str(folder / "shared"), *words]
-    result = run_mpi(mpi, ranks, argv)
+    argv = [program, str(seed + ranks), str(cases), folder / "shared", *words]
+    recorded = prepare_run(["-q", "-o", trace, "--switch", switch], argv)
+    result = run_mpi(mpi, ranks, [*prefix, *recorded])
     assert result.returncode == 0, (result.stdout + result.stderr)[-3000:]
     return used(trace)
 

@@ -34,11 +34,11 @@ RULES = ",".join(f"{operation}={name}" for operation, name in FORCED.items())
 def check(mpi: Mpi, folder: Path, program: Path, absent: set[str]) -> None:
     """Run a program bare, forced and random; the forced run must use each algorithm."""
     run_mpi(mpi, 3, [program], check=True, cwd=folder)
-    run_mpi(mpi, 3, switched(mpi, folder, RULES, program), check=True, cwd=folder)
+    run_mpi(mpi, 3, switched(folder, RULES, program), check=True, cwd=folder)
     found = {operation: name for operation, _, name in used(folder / "trace") if name != "native"}
     assert found == {key: name for key, name in FORCED.items() if key not in absent}
     (folder / "random").mkdir()
-    run_mpi(mpi, 3, switched(mpi, folder / "random", "random:2", program), check=True, cwd=folder)
+    run_mpi(mpi, 3, switched(folder / "random", "random:2", program), check=True, cwd=folder)
 
 
 def test_c(mpi: Mpi, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ WISHED = {tuple(word.partition(":")[0].split("=")) for word in ORDERLY.split(","
 
 def check(mpi: Mpi, folder: Path, argv: Sequence[str | Path]) -> None:
     """Run a program with every call, and check that each selected algorithm ran."""
-    run_mpi(mpi, 2, switched(mpi, folder, ORDERLY, *argv), check=True, cwd=folder)
+    run_mpi(mpi, 2, switched(folder, ORDERLY, *argv), check=True, cwd=folder)
     found = {(operation, name) for operation, inter, name in used(folder / "trace") if not inter}
     assert {wish for wish in WISHED if wish[1] != "kang"} <= found
 
@@ -60,12 +60,13 @@ def test_fortran(binding: str, system_mpi: Mpi, tmp_path: Path) -> None:
 def test_python(mpi: Mpi, tmp_path: Path) -> None:
     source = tmp_path / "calls.py"
     source.write_text(python_program(cases("4")))
-    run_mpi(mpi, 2, [w for w in switched(mpi, tmp_path, ORDERLY, source) if w != "--"], check=True)
+    words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace")]
+    run_mpi(mpi, 2, [*words, "--switch", ORDERLY, str(source)], check=True)
 
 
 def test_spawned_members_stay_native_on_1_rank(mpi: Mpi, tmp_path: Path) -> None:
     program = compiled(mpi, "spawn_itself.c")
-    words = switched(mpi, tmp_path, ORDERLY, program, "spawn")
+    words = switched(tmp_path, ORDERLY, program, "spawn")
     run_mpi(mpi, 1, words, check=True, cwd=tmp_path)
     trace = raw_trace.read(tmp_path / "trace")
     assert [c for c in trace.communicators(0) if c["how"] == "spawn"]

@@ -9,6 +9,7 @@ from support import wrong_arguments
 from support.compilation import compiled
 from support.jobs import run, run_mpi
 from support.mpis import SLOW_WITH_MPICH, Mpi
+from support.prepared_runs import prepare_run
 
 ORDERLY = (
     "alltoall=bruck,alltoallv=ring,reduce=binary_tree,allreduce=ring,reduce_scatter=pairwise,"
@@ -25,10 +26,9 @@ def output_of(folder: Path, ranks: int = 3) -> list[str]:
     return [line for path in files for line in path.read_text().splitlines()]
 
 
-def switched(mpi: Mpi, folder: Path, switch: str, *words: str | Path) -> list[str | Path]:
+def switched(folder: Path, switch: str, *words: str | Path) -> list[str]:
     """Return the command line that runs a program on other algorithms."""
-    recorder = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder / "trace")]
-    return [*recorder, "--switch", switch, "--", *words]
+    return prepare_run(["-q", "-o", folder / "trace", "--switch", switch], words)
 
 
 @pytest.mark.parametrize("switch", ["random:3", ORDERLY], ids=["random", "forced"])
@@ -40,7 +40,7 @@ def test_garbage_and_wrong_arguments_on_3_ranks(switch: str, mpi: Mpi, tmp_path:
     run([mpi.mpicc, "-w", "-O0", "-o", program, source], check=True)
     run_mpi(mpi, 3, [program], check=True, cwd=tmp_path)
     bare = output_of(tmp_path)
-    run_mpi(mpi, 3, switched(mpi, tmp_path, switch, program), check=True, cwd=tmp_path)
+    run_mpi(mpi, 3, switched(tmp_path, switch, program), check=True, cwd=tmp_path)
     assert output_of(tmp_path) == bare
 
 
@@ -54,7 +54,7 @@ def test_what_libraries_refuse_on_3_ranks(mpi: Mpi, errors: Path, tmp_path: Path
     """Operations invalid for a type, uncommitted types and invalid roots are refused."""
     run_mpi(mpi, 3, [errors, "refused"], check=True, cwd=tmp_path)
     bare = output_of(tmp_path)
-    words = switched(mpi, tmp_path, ORDERLY, errors, "refused")
+    words = switched(tmp_path, ORDERLY, errors, "refused")
     run_mpi(mpi, 3, words, check=True, cwd=tmp_path)
     assert output_of(tmp_path) == bare
     assert all("class" in line for line in bare)
@@ -63,7 +63,7 @@ def test_what_libraries_refuse_on_3_ranks(mpi: Mpi, errors: Path, tmp_path: Path
 def test_a_message_too_long_for_one_rank_of_3(mpi: Mpi, errors: Path, tmp_path: Path) -> None:
     """Its handler runs once, with the user's communicator; the other ranks continue."""
     trees = "bcast=flat_tree,scatter=linear,scatterv=linear,alltoallv=simple,allreduce=ring"
-    words = switched(mpi, tmp_path, trees, errors, "truncated")
+    words = switched(tmp_path, trees, errors, "truncated")
     run_mpi(mpi, 3, words, check=True, cwd=tmp_path)
     assert output_of(tmp_path) == []
 
@@ -114,7 +114,7 @@ def test_sizes_that_differ_on_3_ranks(
     for number, switch in enumerate(switches):
         folder = tmp_path / str(number)
         folder.mkdir()
-        run_mpi(mpi, 3, switched(mpi, folder, switch, *words), check=True, cwd=folder)
+        run_mpi(mpi, 3, switched(folder, switch, *words), check=True, cwd=folder)
         assert comparable(output_of(folder)) == bare
 
 
@@ -139,7 +139,7 @@ def test_reductions_with_unequal_counts_on_3_ranks(
     then looks like an empty block, so at least one rank must report the error.
     """
     switch = f"allreduce={algorithms[0]},reduce_scatter_block={algorithms[1]}"
-    words = switched(mpi, tmp_path, switch, sizes, "reductions", str(count))
+    words = switched(tmp_path, switch, sizes, "reductions", str(count))
     run_mpi(mpi, 3, words, check=True, cwd=tmp_path)
     found = [line.split("|") for line in output_of(tmp_path)]
     assert len(found) == 3 * 4
@@ -172,7 +172,7 @@ def test_broadcasts_with_unequal_sizes_on_4_ranks(
     A rank that expects more than the root sends gets the data that exists. MPICH reports an error
     then, Open MPI does not. Nothing is written beyond the received data.
     """
-    words = switched(mpi, tmp_path, f"bcast={algorithm}", lengths, "60000")
+    words = switched(tmp_path, f"bcast={algorithm}", lengths, "60000")
     run_mpi(mpi, 4, words, check=True, cwd=tmp_path)
     lines = [line.split("|") for line in output_of(tmp_path, 4)]
     assert len(lines) == 4 * 8 * 3
@@ -208,6 +208,6 @@ def test_broadcasts_with_unequal_sizes_on_2_ranks(
     algorithm: str, mpi: Mpi, lengths: Path, found_bare: list[tuple[str, ...]], tmp_path: Path
 ) -> None:
     """On 2 ranks the library always ends; results equal bare ones, except data after an error."""
-    words = switched(mpi, tmp_path, f"bcast={algorithm}", lengths, "60000")
+    words = switched(tmp_path, f"bcast={algorithm}", lengths, "60000")
     run_mpi(mpi, 2, words, check=True, cwd=tmp_path)
     assert found_on_2(tmp_path) == found_bare

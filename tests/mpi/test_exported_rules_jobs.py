@@ -14,9 +14,9 @@ from support.jobs import run, run_mpi
 from support.mpis import Mpi
 from support.random_plans import asked_for, random_plan, rules_of
 
-from mpiprof.libraries import find_algorithms
-from mpiprof.model.schedule import SEND, Problem, Schedule, find, step_columns
-from mpiprof.operations import OPERATIONS
+from mpiprof.collectives.schedule import SEND, Problem, Schedule, find, step_columns
+from mpiprof.facts.library_algorithms import find_algorithms
+from mpiprof.facts.operations import OPERATIONS
 from mpiprof.tune.export_rules.cells import ExportRequest
 from mpiprof.tune.export_rules.openmpi import CALLED_INSIDE, OPERATION_NUMBERS
 from mpiprof.tune.export_rules.targets import Export, export_rules

@@ -8,6 +8,7 @@ import pytest
 from support.compilation import compiled
 from support.jobs import run_mpi
 from support.mpis import Mpi
+from support.prepared_runs import prepare_run
 
 import mpiprof
 
@@ -23,9 +24,9 @@ def test_error_classes_that_differ_between_ranks(
 ) -> None:
     """On 3 ranks: the program checks its sums. Open MPI aborts the bare program."""
     program = compiled(mpich, "communicators_failed_connect.c", "-O1")
-    words = [str(mpich.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace")]
-    words += ["--switch", switch] if switch else []
-    done = run_mpi(mpich, 3, [*words, "--", program, how, errors], check=True, cwd=tmp_path)
+    options = ["-q", "-o", tmp_path / "trace", *(["--switch", switch] if switch else [])]
+    words = prepare_run(options, [program, how, errors])
+    done = run_mpi(mpich, 3, words, check=True, cwd=tmp_path)
     assert done.stdout == "ok\n"
     trace = mpiprof.open(tmp_path / "trace")
     assert not [line for line in trace.problems if "different operations" in line.lower()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from support.dataset_traces import run_verb
 from support.jobs import run
 from support.mpis import Mpi
 
@@ -39,13 +40,10 @@ def test_finalize_at_exit_is_mpi4pys(mpi: Mpi, tmp_path: Path) -> None:
         (tmp_path / "app.py").write_text(APP + last)
         words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-n", "2", "-o", name, "app.py"]
         run(words, cwd=tmp_path, check=True)
-        shown = run(
-            [str(mpi.python), "-m", "mpiprof", "report", name, "--json"], cwd=tmp_path, check=True
-        )
-        rows = {row["operation"]: row["sites"] for row in json.loads(shown.stdout)["callsites"]}
+        shown = json.loads(run_verb("report", tmp_path / name, "--json")[1])
+        rows = {row["operation"]: row["sites"] for row in shown["callsites"]}
         sites[name] = [(Path(s["file"]).name, s["line"], s["function"]) for s in rows["finalize"]]
     assert sites["exit"] == [("at exit (mpi4py)", 0, "")]
     assert sites["line"] == [("app.py", 3, "<module>")]
-    words = [str(mpi.python), "-m", "mpiprof", "report", "exit", "--site", "at exit"]
-    text = run(words, cwd=tmp_path, check=True).stdout
+    text = run_verb("report", tmp_path / "exit", "--site", "at exit")[1]
     assert text.startswith("finalize at exit (mpi4py): 1 instance")

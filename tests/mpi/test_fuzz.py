@@ -13,6 +13,7 @@ from support import PROGRAMS
 from support.compilation import compiled
 from support.jobs import run_mpi
 from support.mpis import Mpi
+from support.prepared_runs import prepare_run
 from support.sanitizers import ADDRESS, assert_no_report
 from support.wait_until import HANG_S
 
@@ -43,9 +44,9 @@ def test_thousands(
     """On 3 ranks of Open MPI and 2 of MPICH: 3000 calls each give right results."""
     mpi = request.getfixturevalue(name)
     seed = 10 * ranks + threads
-    words = [mpi.python, "-m", "mpiprof", "run", "-q", "-o", tmp_path / "trace"]
-    words += ["--switch", switch.format(seed), "--", fuzz(mpi)]
-    ended = run_mpi(mpi, ranks, [*words, str(seed), "3000", str(threads)], check=True)
+    options = ["-q", "-o", tmp_path / "trace", "--switch", switch.format(seed)]
+    words = prepare_run(options, [fuzz(mpi), str(seed), "3000", str(threads)])
+    ended = run_mpi(mpi, ranks, words, check=True)
     assert f"seed {seed}: 3000 calls, 0 wrong" in ended.stdout
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from support.compilation import compiled
-from support.jobs import run_failing_mpi, run_mpi
+from support.dataset_traces import run_verb
+from support.jobs import run_failing_mpi
 from support.mpis import Mpi
 
 
@@ -37,8 +38,7 @@ def test_a_hang_of_threads_is_reported_without_blame(
     assert (
         "ranks 1-2 have another thread" in printed and "None of these threads computes" in printed
     )
-    after = run_mpi(mpi, 1, [mpi.python, "-m", "mpiprof", "status", "--json", folder], check=True)
-    verdict = json.loads(after.stdout)["verdict"]
+    verdict = json.loads(run_verb("status", "--json", folder)[1])["verdict"]
     assert (verdict["class"], verdict["odd_ranks"]) == ("undecided", [])
 
 

@@ -13,18 +13,17 @@ import pandas as pd
 import pytest
 from support.jobs import run_mpi
 from support.mpis import Mpi, wheel_mpi
-from support.synthetic import Synthetic
+from support.synthetic import LINK, MACHINE, Synthetic
 from support.virtual_clock import build, record
 from support.virtual_clock_model import BASE_NS, Line
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.diagnosis.verdict import make_verdict
+from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.facts.operations import MANAGEMENT_COLLECTIVES, OPERATIONS, WAIT_STATES
 from mpiprof.interface.format_units import format_share
-from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS, WAIT_STATES
-from mpiprof.reports import conclusion
 from mpiprof.reports.site_labels import format_callsite
-from mpiprof.testing.synthetic import LINK, MACHINE
+from mpiprof.reports.words import conclusion
 from mpiprof.trace import Trace
 from mpiprof.trace.writer import RECORD_TYPE
 

@@ -16,9 +16,9 @@ from support.switch_runs import algorithms_run, script
 from support.trace_tables import table_rows
 
 import mpiprof
-from mpiprof.libraries import find_algorithms
-from mpiprof.libraries.table import INTEL
-from mpiprof.tune.export_rules import intel
+from mpiprof.facts.library_algorithms import find_algorithms
+from mpiprof.facts.library_table import INTEL
+from mpiprof.tune.export_rules import targets
 from mpiprof.tune.export_rules.cells import Cell
 
 pytestmark = pytest.mark.slow
@@ -71,7 +71,7 @@ def test_exported_lines_are_accepted(launch: list[str], mpich: Mpi, tmp_path: Pa
     program = script(tmp_path, "from mpi4py import MPI\n")
     algorithms = find_algorithms(INTEL)
     cells = [Cell(one.operation, 2, 8, 4096, one, 0, "", "") for one in algorithms]
-    variables = intel.make_environment(cells)
+    variables = targets.make_environment(cells)
     assert set(variables) == {f"I_MPI_ADJUST_{one.operation.upper()}" for one in algorithms}
     del variables["I_MPI_ADJUST_SCATTER"]
     lines = [f"{name}={value}" for name, value in variables.items()]

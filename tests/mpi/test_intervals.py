@@ -10,8 +10,11 @@ from support import PROGRAMS
 from support.compilation import compiled
 from support.jobs import run_mpi
 from support.mpis import Mpi
+from support.prepared_runs import prepare_run
 
 import mpiprof
+from mpiprof.account.segments import read_work
+from mpiprof.account.work_intervals import INSIDE
 
 INTERVAL_NS = 200_000  # as in core/record/interval.h
 # As in intervals_cases.c:
@@ -22,9 +25,9 @@ def record(
     mpi: Mpi, name: str, folder: Path, *options: str, ranks: int = 2, check: bool = True
 ) -> str:
     """Record one case of intervals_cases.c into folder / "trace", and return its output."""
-    words = [str(mpi.python), "-m", "mpiprof", "run", "-q", *options, "-o", str(folder / "trace")]
     program = compiled(mpi, "intervals_cases.c", "-pthread")
-    return run_mpi(mpi, ranks, [*words, "--", program, name], check=check).stdout
+    words = prepare_run(["-q", *options, "-o", folder / "trace"], [program, name])
+    return run_mpi(mpi, ranks, words, check=check).stdout
 
 
 def case(mpi: Mpi, name: str, folder: Path, *options: str, ranks: int = 2) -> mpiprof.Trace:
@@ -171,3 +174,22 @@ def test_intervals_take_half_of_the_log_on_1_rank(mpi: Mpi, tmp_path: Path) -> N
     assert any("intervals have filled half of the log" in note for note in trace.notes)
     assert 1000 < len(trace.intervals) < 3000
     assert not trace.logs.is_damaged
+
+
+def test_intervals_and_calls_have_the_same_sites_on_2_ranks(mpi: Mpi, tmp_path: Path) -> None:
+    """The start of a nonblocking collective, its completion, and a method of mpi4py on objects."""
+    program = PROGRAMS / "intervals_sites.py"
+    words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace")]
+    run_mpi(mpi, 2, [*words, str(program)], check=True)
+    trace = mpiprof.open(tmp_path / "trace")
+    work = read_work(trace)
+    pairs = [pair for pair in trace.derive("delays_found").sites if pair[1] != INSIDE]
+    assert set(pairs) <= set(work.places)
+    lines = program.read_text().splitlines()
+    calls = [
+        tuple(lines[trace.tables.sites[site][0]["line"] - 1].split("(")[0].strip() for site in pair)
+        for pair in pairs
+        if pair[0] >= 0
+    ]
+    wait, bcast = "request.Wait", "world.bcast"
+    assert {("request = world.Ibarrier", wait), (wait, bcast)} <= set(calls)

@@ -23,8 +23,9 @@ from support.wait_until import wait_until
 
 import mpiprof
 from mpiprof.errors import TraceError
-from mpiprof.hang import hang_threshold, rank_state, verdict_text
+from mpiprof.hang import hang_threshold, rank_state
 from mpiprof.hang.processes import find_alive, trace_now_ns
+from mpiprof.hang.words import verdict_text
 
 PROGRAMS = ROOT / "tests" / "programs"
 RECORD = ["-m", "mpiprof", "run", "-q", "-o", "t"]
@@ -102,7 +103,7 @@ def assert_no_hang(case: Kill, folder: Path) -> None:
     kind, odd, text = kill_healthy(case, folder)
     if case.sent == signal.SIGTERM:
         assert text.startswith("SIGTERM ended the job after "), text
-        assert "no rank had waited unusually long" in text
+        assert "no rank was waiting unusually long" in text
     assert (kind, odd) in (("dead", ()), ("none", ())), text
 
 

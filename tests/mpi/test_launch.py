@@ -15,8 +15,8 @@ from support.jobs import clean_environment, run, run_mpi
 from support.mpis import Mpi
 from support.wait_until import HANG_S
 
-from mpiprof import elf
 from mpiprof.errors import UsageError
+from mpiprof.interface import elf
 from mpiprof.launch import library, mpiexec
 from mpiprof.launch.folder import check_no_earlier_trace
 

@@ -17,10 +17,11 @@ from support.dataset_traces import exported
 from support.hang_traces import job
 from support.jobs import run, run_mpi
 from support.mpis import Mpi, wheel_mpi
+from support.prepared_runs import prepare_run
 
 import mpiprof
 from mpiprof.account.ledger import OUTSIDE, ThreadLedger
-from mpiprof.operations import OPERATIONS, base_operation, call_class, function_name
+from mpiprof.facts.operations import OPERATIONS, base_operation, call_class, function_name
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array
 
@@ -248,14 +249,18 @@ def _check_case(mpi: Mpi, case: Case, folder: Path) -> None:
 def _check_calls(mpi: Mpi, ranks: int, words: list[str], clock: CallClock, folder: Path) -> None:
     # mpi4py finds the functions of the tool, and does not load its library.
     variables = {
-        "LD_PRELOAD": clock.library,
-        "CALL_CLOCK": folder,
+        "LD_PRELOAD": str(clock.library),
+        "CALL_CLOCK": str(folder),
         "MPI4PY_MPIABI": mpi.name,
-        "LD_LIBRARY_PATH": mpi.bin.parent / "lib",
+        "LD_LIBRARY_PATH": str(mpi.bin.parent / "lib"),
     }
     env = ["env", *(f"{variable}={value}" for variable, value in variables.items())]
-    wrapped = [str(mpi.python), "-m", "mpiprof", "run", "-q", "--messages", "all", "-o", "t"]
-    run_mpi(mpi, ranks, [*env, *wrapped, *words], cwd=folder)
+    options = ["-q", "--messages", "all", "-o", str(folder / "t")]
+    if words[0] == "--":
+        argv = prepare_run(options, words[1:], env=variables)
+    else:
+        argv = [str(mpi.python), "-m", "mpiprof", "run", *options, *words]
+    run_mpi(mpi, ranks, [*env, *argv], cwd=folder)
     found = _compare(mpiprof.open(folder / "t"), clock, folder)
     assert found.calls and not found.missing and not found.invented, found
     if found.calls > MANY_CALLS:  # first calls take longer, in both tools

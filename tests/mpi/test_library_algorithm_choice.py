@@ -13,9 +13,9 @@ from support.library_algorithm_runs import FUNCTIONS, Case, cases, recorded
 from support.mpis import SLOW_WITH_MPICH, Mpi
 
 import mpiprof
-from mpiprof.libraries import LibraryAlgorithm, find_algorithms
-from mpiprof.libraries.table import NOT_SELECTABLE, WRONG_RESULTS
-from mpiprof.operations import OPERATIONS
+from mpiprof.facts.library_algorithms import LibraryAlgorithm, find_algorithms
+from mpiprof.facts.library_table import NOT_SELECTABLE, WRONG_RESULTS
+from mpiprof.facts.operations import OPERATIONS
 from mpiprof.tune import plan_entries
 from mpiprof.tune.replay.jobs import SEGMENT_SIZES
 

@@ -11,7 +11,7 @@ from support.library_algorithm_runs import DIVIDED, FORCED, FUNCTIONS, NOT_FORCE
 from support.mpis import Mpi
 
 import mpiprof
-from mpiprof.libraries import find_algorithms
+from mpiprof.facts.library_algorithms import find_algorithms
 
 
 @pytest.mark.parametrize("index", range(1, 11))

@@ -9,12 +9,13 @@ import numpy as np
 from support.compilation import compiled
 from support.jobs import run_mpi
 from support.mpis import Mpi
+from support.prepared_runs import prepare_run
 
 import mpiprof
 from mpiprof.core.generator.collectives import functions
-from mpiprof.diagnosis.verdict import find_call_free_stretch
-from mpiprof.operations import LOCAL_OPERATIONS, call_class, function_name
-from mpiprof.reports.local_table import local_section
+from mpiprof.diagnosis.findings import find_call_free_stretch
+from mpiprof.facts.operations import LOCAL_OPERATIONS, call_class, function_name
+from mpiprof.reports.message_table import local_section
 
 STEPS, LATE_NS = 20, 20_000_000  # as in local_calls.c
 OTHERS = (*("win_lock", "get", "win_unlock", "file_open", "file_write_at", "file_close"),)
@@ -23,10 +24,8 @@ OTHERS = (*("win_lock", "get", "win_unlock", "file_open", "file_write_at", "file
 def test_calls_and_waiting_are_summed_by_call_site_on_2_ranks(mpi: Mpi, tmp_path: Path) -> None:
     folder = tmp_path / "t"
     program = compiled(mpi, "local_calls.c", "-g")
-    run = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder), "--"]
-    run_mpi(
-        mpi, 2, [*run, str(program), str(tmp_path / "data"), str(tmp_path / "shared")], check=True
-    )
+    called = [program, tmp_path / "data", tmp_path / "shared"]
+    run_mpi(mpi, 2, prepare_run(["-q", "-o", folder], called), check=True)
     trace = mpiprof.open(folder)
     assert trace.is_complete and not trace.problems
     rows = {(row["rank"], row["operation"]): row for row in trace.local_sums.to_dict("records")}
@@ -57,8 +56,8 @@ def test_calls_and_waiting_are_summed_by_call_site_on_2_ranks(mpi: Mpi, tmp_path
 
 def test_calls_of_mpi_4_1_are_recorded_on_2_ranks(mpich: Mpi, tmp_path: Path) -> None:
     program = compiled(mpich, "local_calls_4_1.c", "-g")
-    run = [str(mpich.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "t"), "--"]
-    done = run_mpi(mpich, 2, [*run, str(program)], check=True)
+    words = prepare_run(["-q", "-o", tmp_path / "t"], [program])
+    done = run_mpi(mpich, 2, words, check=True)
     trace = mpiprof.open(tmp_path / "t")
     sums = trace.local_sums[trace.local_sums["rank"] == 0]
     buffers = [f.operation for f in functions("4.1") if "_buffer" in f.name or "Buffer_" in f.name]

@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 from support.compilation import compiled
-from support.jobs import end, run, run_mpi, start
+from support.dataset_traces import run_verb
+from support.jobs import end, run_mpi, start
 from support.mpis import Mpi
 from support.synthetic import Synthetic
 from support.wait_until import wait_until
 
 import mpiprof
+from mpiprof.facts.operations import WaitRule
 from mpiprof.hang import rank_state, status
 from mpiprof.hang.verdict import NO_FAULT
 from mpiprof.metrics.wait_states import Group, compute_waits
-from mpiprof.operations import WaitRule
 from mpiprof.trace import Trace
 
 RANKS = 3
@@ -90,12 +91,11 @@ def test_time_of_other_calls_by_class_on_3_ranks(recorded: Recorded) -> None:
     assert reported == pytest.approx(spent["point_to_point"] + spent["completion"], rel=0.01)
 
 
-def test_report_by_rank_on_3_ranks(recorded: Recorded, mpi: Mpi) -> None:
+def test_report_by_rank_on_3_ranks(recorded: Recorded) -> None:
     trace, _ = recorded
-    words = [str(mpi.python), "-m", "mpiprof", "report", str(trace.path)]
-    shown = run([*words, "--by", "rank"], check=True).stdout
+    shown = run_verb("report", trace.path, "--by", "rank")[1]
     assert "one-sided" in shown and "completion" in shown
-    times = json.loads(run([*words, "--json"], check=True).stdout)["times"]
+    times = json.loads(run_verb("report", trace.path, "--json")[1])["times"]
     assert [row["rank"] for row in times] == [0, 1, 2]
     assert times[1]["point_to_point_ns"] > 0.5 * LATE_NS and times[1]["files_ns"] > 0
 

@@ -17,10 +17,11 @@ from support import PROGRAMS
 from support.compilation import compiled
 from support.jobs import EVERY_TRANSPORT, run, run_mpi
 from support.mpis import SLOW_WITH_MPICH, Mpi
+from support.prepared_runs import prepare_run
 
 import mpiprof
-from mpiprof.metrics.library_algorithms import is_native
-from mpiprof.model.schedule import COPY, Problem, Schedule, load_catalogue, step_columns
+from mpiprof.collectives.schedule import COPY, Problem, Schedule, load_catalogue, step_columns
+from mpiprof.metrics.shape_names import is_native
 
 RANKS = 3
 EVERYTHING = "alltoall=bruck,bcast=chain,allgather=bruck,allreduce=ring,reduce=ring,alltoallv=ring"
@@ -50,7 +51,8 @@ def started(
     mpi: Mpi, folder: Path, options: list[str], program: Path, *words: str
 ) -> subprocess.CompletedProcess[str]:
     """Run the program switched; it must end normally, with the results that it checks itself."""
-    return run_mpi(mpi, RANKS, [*recorder(mpi, folder, options), program, *words], check=True)
+    argv = prepare_run(["-o", folder / "trace", *options], [program, *words])
+    return run_mpi(mpi, RANKS, argv, check=True)
 
 
 def kept_kb(done: subprocess.CompletedProcess[str]) -> list[int]:
@@ -136,9 +138,10 @@ def refused(
         "FAIL_RANK": str(rank),
         "FAIL_COUNT": str(counts),
     }
-    names = [f"{name}={value}" for name, value in environment.items()]
-    argv = ["env", *names, *recorder(mpi, folder, options), program, "20", "4000"]
-    done = run_mpi(mpi, RANKS, argv)
+    names = [f"{name}={value}" for name, value in environment.items() if name != "LD_PRELOAD"]
+    called = [program, "20", "4000"]
+    argv = prepare_run(["-o", folder / "trace", *options], called, env=environment)
+    done = run_mpi(mpi, RANKS, ["env", *names, *argv])
     assert done.returncode == 0, (plan, done.stdout[-2000:] + done.stderr[-3000:])
     assert "wrong data" not in done.stderr
     rows = [[int(word) for word in line.split()] for line in counts.read_text().splitlines()]
@@ -174,7 +177,7 @@ def test_address_space_that_is_short(more: str, number: int, mpi: Mpi, tmp_path:
     signal.
     """
     words: list[str | Path] = [compiled(mpi, "memory_limited.c"), more, "12", "200000"]
-    started = [*recorder(mpi, tmp_path, SWITCHES[number]), *words]
+    started = prepare_run(["-o", tmp_path / "trace", *SWITCHES[number]], words)
     wrapped = run_mpi(mpi, 2, started, env=EVERY_TRANSPORT)
     assert code_bare(mpi, more) == 0
     assert wrapped.returncode == 0, wrapped.stdout[-2000:] + wrapped.stderr[-3000:]

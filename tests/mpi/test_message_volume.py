@@ -9,9 +9,10 @@ import numpy as np
 from support.compilation import compiled
 from support.jobs import run_mpi
 from support.mpis import Mpi
+from support.prepared_runs import prepare_run
 
 import mpiprof
-from mpiprof.reports import phrases
+from mpiprof.reports.words import trace_sentences
 
 EXCHANGES = 20_000
 MOST_BYTES = 16  # of a call, on average
@@ -22,8 +23,8 @@ def record(
     mpi: Mpi, folder: Path, end: str, *options: str, count: int = EXCHANGES
 ) -> mpiprof.Trace:
     program = compiled(mpi, "messages_many.c")
-    run = [str(mpi.python), "-m", "mpiprof", "run", "-q", *options, "-o", str(folder)]
-    run_mpi(mpi, 2, [*run, "--", program, str(count), end], check=end != "kill")
+    words = prepare_run(["-q", *options, "-o", folder], [program, str(count), end])
+    run_mpi(mpi, 2, words, check=end != "kill")
     return mpiprof.open(folder)
 
 
@@ -60,7 +61,7 @@ def test_a_program_beyond_the_budget_is_recorded_in_windows(mpi: Mpi, tmp_path: 
 
     The limit is exceeded on slow machines, too, on which the budget of time is not.
     """
-    trace = record(mpi, tmp_path / "t", "self", "--limit", "8M", count=1_500_000)
+    trace = record(mpi, tmp_path / "t", "self", "--limit", "2M", count=375_000)
     assert trace.is_complete
     windows, share = trace.complete_windows, trace.complete_share
     assert windows is not None and share is not None
@@ -76,7 +77,7 @@ def test_a_program_beyond_the_budget_is_recorded_in_windows(mpi: Mpi, tmp_path: 
         for begin, end in windows:
             inside = (exit_ns[of_rank] > begin) & (enter_ns[of_rank] < end)
             assert (np.diff(numbers[inside]) == 1).all()
-    sentence = phrases.message_record(trace)
+    sentence = trace_sentences.message_record(trace)
     assert re.fullmatch(
         r"Message calls .* completely for .* % of the run, in \d+ windows?; .* scaled from there",
         sentence,

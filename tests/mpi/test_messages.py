@@ -13,6 +13,7 @@ from support import PROGRAMS
 from support.compilation import compiled
 from support.jobs import run_mpi
 from support.mpis import Mpi
+from support.prepared_runs import prepare_run
 
 import mpiprof
 from mpiprof.trace.message_counts import TAG_CLASSES
@@ -28,8 +29,8 @@ def program(mpi: Mpi) -> Path:
 
 def recorded(mpi: Mpi, ranks: int, argv: list[str | Path], trace: Path, level: str) -> str:
     """Record a program that must succeed, and return its output."""
-    words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "--messages", level, "-o", str(trace)]
-    return run_mpi(mpi, ranks, [*words, "--", *argv], check=True).stdout
+    words = prepare_run(["-q", "--messages", level, "-o", trace], argv)
+    return run_mpi(mpi, ranks, words, check=True).stdout
 
 
 def case(mpi: Mpi, name: str, folder: Path, level: str, ranks: int = 2) -> mpiprof.Trace:
@@ -278,9 +279,8 @@ def test_unfinished_request_on_2_ranks(mpi: Mpi, tmp_path: Path) -> None:
 def test_killed_process_leaves_an_open_call_on_2_ranks(
     level: str, mpi: Mpi, tmp_path: Path
 ) -> None:
-    words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "--messages", level]
-    words += ["-o", str(tmp_path / "trace"), "--"]
-    assert run_mpi(mpi, 2, [*words, program(mpi), "killed"]).returncode != 0
+    options = ["-q", "--messages", level, "-o", tmp_path / "trace"]
+    assert run_mpi(mpi, 2, prepare_run(options, [program(mpi), "killed"])).returncode != 0
     trace = mpiprof.open(tmp_path / "trace")
     assert not trace.is_complete
     calls = trace.message_calls

@@ -8,6 +8,7 @@ from typing import Any
 from support.compilation import compiled
 from support.jobs import run_mpi
 from support.mpis import Mpi
+from support.prepared_runs import prepare_run
 
 import mpiprof
 
@@ -16,8 +17,7 @@ RANKS, INT, STEPS = 3, 4, 5  # STEPS as in one_sided_calls.c
 
 def recorded(mpi: Mpi, folder: Path) -> Any:
     program = compiled(mpi, "one_sided_calls.c", "-g")
-    run = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder), "--"]
-    run_mpi(mpi, RANKS, [*run, str(program)], check=True)
+    run_mpi(mpi, RANKS, prepare_run(["-q", "-o", folder], [program]), check=True)
     return mpiprof.open(folder)
 
 

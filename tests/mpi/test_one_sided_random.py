@@ -9,6 +9,7 @@ import pytest
 from support.compilation import compiled
 from support.jobs import run_mpi
 from support.mpis import Mpi
+from support.prepared_runs import prepare_run
 
 import mpiprof
 
@@ -23,8 +24,8 @@ RECEIVED = ("get", "rget")
 def test_functions_have_calls_and_bytes(seed: int, threads: int, mpi: Mpi, tmp_path: Path) -> None:
     """On 3 ranks; the program prints the calls and bytes of each function on each rank."""
     program = compiled(mpi, "one_sided_random.c", "-pthread")
-    run = [str(mpi.python), "-m", "mpiprof", "run", "-q", "--messages", "all", "-o", "trace", "--"]
-    words = [*run, str(program), str(seed), str(ROUNDS), str(threads)]
+    options = ["-q", "--messages", "all", "-o", tmp_path / "trace"]
+    words = prepare_run(options, [program, str(seed), str(ROUNDS), str(threads)])
     ended = run_mpi(mpi, RANKS, words, check=True, cwd=tmp_path)
     trace = mpiprof.open(tmp_path / "trace")
     assert trace.is_complete and not trace.problems

@@ -9,13 +9,13 @@ import pytest
 from support.compilation import compiled
 from support.jobs import run_mpi
 from support.mpis import Mpi
+from support.prepared_runs import prepare_run
 
 import mpiprof
 from mpiprof.metrics.message_callsite_sums import find_located_waits
-from mpiprof.metrics.waiting_pairs import list_waiting_pairs
-from mpiprof.reports.local_table import local_section
-from mpiprof.reports.message_pairs import describe_pair
-from mpiprof.reports.wait_words import name_waits
+from mpiprof.metrics.rank_pairs import list_waiting_pairs
+from mpiprof.reports.message_table import local_section
+from mpiprof.reports.words.message_sentences import describe_pair, name_waits
 
 STEPS, LATE_NS = 12, 40_000_000  # as in one_sided_waits.c
 RANKS = {"post": 2, "complete": 3, "fence": 3, "exclusive": 4, "shared": 4}
@@ -23,8 +23,7 @@ RANKS = {"post": 2, "complete": 3, "fence": 3, "exclusive": 4, "shared": 4}
 
 def recorded(mpi: Mpi, case: str, folder: Path) -> Any:
     program = compiled(mpi, "one_sided_waits.c", "-g")
-    run = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder), "--"]
-    run_mpi(mpi, RANKS[case], [*run, str(program), case], check=True)
+    run_mpi(mpi, RANKS[case], prepare_run(["-q", "-o", folder], [program, case]), check=True)
     return mpiprof.open(folder)
 
 

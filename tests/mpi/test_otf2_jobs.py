@@ -12,9 +12,10 @@ from support.export_trace import export
 from support.jobs import run_mpi
 from support.mpis import Mpi
 from support.otf2_archive import sizes_in_order
+from support.prepared_runs import prepare_run
 
 import mpiprof
-from mpiprof.operations import LOCAL_OPERATIONS
+from mpiprof.facts.operations import LOCAL_OPERATIONS
 from mpiprof.trace import Trace
 
 TABLES = ("events", "instances", "callsites", "rank_totals")
@@ -54,9 +55,9 @@ def test_a_python_program_on_3_ranks(openmpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_many_threads_on_2_ranks(openmpi: Mpi, tmp_path: Path) -> None:
-    words = [str(openmpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace")]
     program = compiled(openmpi, "threads_collectives.c", "-pthread")
-    run_mpi(openmpi, 2, [*words, "--", str(program), "4", "50"], check=True)
+    words = prepare_run(["-q", "-o", tmp_path / "trace"], [program, "4", "50"])
+    run_mpi(openmpi, 2, words, check=True)
     known, converted = there_and_back(tmp_path / "trace", tmp_path / "archive")
     assert known.events["thread"].nunique() > 2
     check_same(known, converted)
@@ -64,9 +65,9 @@ def test_many_threads_on_2_ranks(openmpi: Mpi, tmp_path: Path) -> None:
 
 def test_random_messages_on_4_ranks(openmpi: Mpi, tmp_path: Path) -> None:
     """Sends and receives of each kind, with and without wildcards, all of them logged."""
-    run = [str(openmpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace")]
     program = compiled(openmpi, "messages_random.c", "-O1")
-    run_mpi(openmpi, 4, [*run, "--messages", "all", "--", str(program), "3", "40"], check=True)
+    options = ["-q", "-o", tmp_path / "trace", "--messages", "all"]
+    run_mpi(openmpi, 4, prepare_run(options, [program, "3", "40"]), check=True)
     known, converted = there_and_back(tmp_path / "trace", tmp_path / "archive")
     assert (known.messages["partner"] >= 0).sum() > 200
     check_same(known, converted)

@@ -10,6 +10,7 @@ import pytest
 from support.compilation import compiled
 from support.jobs import run_mpi
 from support.mpis import Mpi
+from support.prepared_runs import prepare_run
 
 import mpiprof
 from mpiprof.account.ledger import OUTSIDE
@@ -21,8 +22,8 @@ RANKS = {"master": 3}
 def recorded(mpi: Mpi, case: str, folder: Path) -> tuple[Any, int, int]:
     """Return the trace, and what rank 0 measured: its calls in vain, and its work in ns."""
     program = compiled(mpi, "polls.c", "-g")
-    run = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder), "--"]
-    done = run_mpi(mpi, RANKS.get(case, 2), [*run, str(program), case], check=True)
+    words = prepare_run(["-q", "-o", folder], [program, case])
+    done = run_mpi(mpi, RANKS.get(case, 2), words, check=True)
     line = next(line for line in done.stdout.splitlines() if line.replace(" ", "").isdigit())
     in_vain, worked_ns = map(int, line.split())
     return mpiprof.open(folder), in_vain, worked_ns
@@ -115,8 +116,8 @@ def test_the_last_partition_posts_a_message_on_2_ranks(mpi: Mpi, tmp_path: Path)
 
 def test_a_killed_rank_polled_to_its_last_record_on_2_ranks(mpi: Mpi, tmp_path: Path) -> None:
     program = compiled(mpi, "polls.c", "-g")
-    run = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "t"), "--"]
-    assert run_mpi(mpi, 2, [*run, str(program), "killed"]).returncode != 0
+    words = prepare_run(["-q", "-o", tmp_path / "t"], [program, "killed"])
+    assert run_mpi(mpi, 2, words).returncode != 0
     trace = mpiprof.open(tmp_path / "t")
     calls = trace.message_calls
     polled = calls[(calls["rank"] == 0) & (calls["polls"] > 0)].iloc[-1]

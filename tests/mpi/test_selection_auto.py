@@ -22,9 +22,9 @@ from support.trace_tables import table_rows
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.bench.harness.selector import Behaviour
-from mpiprof.metrics.library_algorithms import is_native
-from mpiprof.model.problem_spec import list_algorithms
+from mpiprof.collectives.problem_spec import list_algorithms
+from mpiprof.metrics.shape_names import is_native
+from mpiprof.papers.harness.loop import Behaviour
 from mpiprof.tune.model_correction import parse_lesson
 
 
@@ -65,13 +65,14 @@ def probes(trace: Path) -> dict[tuple[str, int], int]:
     return found
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
+# Three polling ranks of MPICH on two cores take minutes.
+@pytest.mark.parametrize(
+    ("mpi", "ranks"), [("mpich", 2), ("openmpi", 2), ("openmpi", 3)], indirect=["mpi"]
+)
 def test_ranks_reach_an_instance_from_different_call_sites(
-    ranks: int, mpi: Mpi, tmp_path: Path
+    mpi: Mpi, ranks: int, tmp_path: Path
 ) -> None:
     """On 2 and 3 ranks, until it has probed: a selector with call sites as keys deadlocks here."""
-    if ranks == 3 and mpi.name == "mpich":
-        ranks = 2  # three polling ranks on two cores take minutes
     # A fixed machine table: measured on a busy machine, no algorithm would be worth a probe.
     machine = tmp_path / "machine.json"
     machine.write_text('{"within": {"alpha_ns": 200.0, "beta_ns_per_byte": 0.1}}')
@@ -87,9 +88,10 @@ def test_ranks_reach_an_instance_from_different_call_sites(
 
 def test_communicators_come_and_go_on_2_ranks(openmpi: Mpi, tmp_path: Path) -> None:
     options = ("--record", "summary")
-    switched(
-        openmpi, 2, tmp_path, "selection_loops.py", "brief", "10000", options=options, check=True
-    )
+    program = ("selection_loops.py", "brief", "10000")
+    trace, _ = switched(openmpi, 2, tmp_path, *program, options=options, check=True)
+    calls = mpiprof.open(trace).callsites.groupby("operation")["instances"].sum()
+    assert calls["alltoall"] == 100 + 10_000 // 100 and calls["comm_dup"] >= 10_000
 
 
 def test_threads_on_separate_communicators_on_2_ranks(mpi: Mpi, tmp_path: Path) -> None:
@@ -105,13 +107,18 @@ def test_an_abort_has_its_exit_code_on_2_ranks(at: int, openmpi: Mpi, tmp_path: 
     assert (trace / "rank-000001.log").exists()
 
 
-@pytest.mark.parametrize("turns", [1, 38, 42, 45, 60])
-def test_finalize_in_a_window_on_3_ranks(turns: int, openmpi: Mpi, tmp_path: Path) -> None:
-    switched(openmpi, 3, tmp_path, "selection_loops.py", "cut", str(turns), check=True)
-
-
-def test_finalize_in_a_window_on_2_ranks(mpich: Mpi, tmp_path: Path) -> None:
-    switched(mpich, 2, tmp_path, "selection_loops.py", "cut", "44", check=True)
+@pytest.mark.parametrize(
+    ("mpi", "ranks", "turns"),
+    [("mpich", 2, 44), *(("openmpi", 3, turns) for turns in (1, 38, 42, 45, 60))],
+    indirect=["mpi"],
+)
+def test_finalize_in_a_window(mpi: Mpi, ranks: int, turns: int, tmp_path: Path) -> None:
+    """On 2 and 3 ranks: no call is lost."""
+    program = ("selection_loops.py", "cut", str(turns))
+    trace, _ = switched(mpi, ranks, tmp_path, *program, check=True)
+    opened = mpiprof.open(trace)
+    assert opened.is_complete
+    assert (opened.instances["operation"] == "alltoall").sum() == turns
 
 
 @pytest.mark.everything

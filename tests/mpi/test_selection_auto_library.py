@@ -19,8 +19,8 @@ from support.mpis import Mpi
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.libraries import find_algorithms
-from mpiprof.model.problem_spec import list_algorithms
+from mpiprof.collectives.problem_spec import list_algorithms
+from mpiprof.facts.library_algorithms import find_algorithms
 
 SLOW = {
     "openmpi": {

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.compilation import compiled
+from support.dataset_traces import run_verb
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
 from support.rabenseifner import static_choice
@@ -100,10 +101,8 @@ def test_operations(mpi: Mpi, tmp_path: Path, ranks: int) -> None:
     if ranks == 3:
         assert "alltoall=pair: 4 calls were left to the library" in complaints[0]
         assert "(it requires a power of two of processes)" in complaints[0]
-    report = run([mpi.python, "-m", "mpiprof", "report", "trace"], cwd=tmp_path, check=True).stdout
-    assert "pipelined_ring:block_size=64:order=spread" in report
-    shown = run([mpi.python, "-m", "mpiprof", "report", "trace", "--json"], cwd=tmp_path).stdout
-    sites = json.loads(shown)["callsites"]
+    assert "pipelined_ring:block_size=64:order=spread" in run_verb("report", "--all", trace.path)[1]
+    sites = json.loads(run_verb("report", trace.path, "--json")[1])["callsites"]
     assert {s["algorithm"] for s in sites if s["operation"] == "bcast"} == {"binomial"}
 
 
@@ -290,3 +289,21 @@ def test_nonblocking_operations_in_another_order_on_3_ranks(
         calls = mpiprof.open(tmp_path / "trace").events
         algorithms = calls[calls["operation"] == "barrier"]["algorithm"].astype(str)
         assert set(algorithms) == {"dissemination"} and len(algorithms) == 3 * 60
+
+
+def test_no_communicator_is_made_beside_a_pending_duplicate(mpi: Mpi, tmp_path: Path) -> None:
+    """On 3 ranks: one has a pending MPI_Comm_idup in the first barrier, the others call it later.
+
+    Libraries number communicators one after the other, so the first one would wait for the others.
+    """
+    program = compiled(mpi, "selection_order.c")
+    words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace")]
+    words += ["--switch", "barrier=dissemination", "--", str(program), "3"]
+    done = run_mpi(mpi, 3, words, check=True)
+    assert done.stdout == "0 wrong\n"
+    calls = mpiprof.open(tmp_path / "trace").events
+    algorithms = calls[calls["operation"] == "barrier"].sort_values(["rank", "enter_ns"])[
+        "algorithm"
+    ]
+    of_rank = algorithms.astype(str).to_numpy().reshape(3, 57)
+    assert (of_rank[:, 0] == "native").all() and (of_rank[:, 1:] == "dissemination").all()

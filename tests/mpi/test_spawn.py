@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 from support.compilation import compiled
-from support.jobs import run, run_mpi
+from support.dataset_traces import run_verb
+from support.jobs import run_mpi
 from support.mpis import Mpi
 
 TOLD = "mpiprof: rank 0: the processes that MPI_Comm_spawn starts are not recorded; to record them"
@@ -28,8 +29,7 @@ def test_unrecorded_children_are_reported_on_2_ranks(mpi: Mpi, tmp_path: Path) -
     assert done.returncode == 0
     assert answers(done.stdout) == answers(bare.stdout) == ["child got 4711"] * 2
     assert done.stderr.count(TOLD) == 1
-    words = [str(mpi.python), "-m", "mpiprof", "report", str(tmp_path / "parent")]
-    shown = " ".join(run(words, check=True).stdout.split())
+    shown = " ".join(run_verb("report", tmp_path / "parent")[1].split())
     assert "the processes that MPI_Comm_spawn started are not in this trace" in shown
     assert "it was stopped" not in shown and "its ranks had arrived" not in shown
 
@@ -48,10 +48,7 @@ def test_spawned_through_mpiprof_they_have_a_trace_on_2_ranks(mpi: Mpi, tmp_path
     run_mpi(mpi, 1, lone, check=True, cwd=tmp_path)
     shown = {}
     for folder in (parent, child, tmp_path / "lone"):
-        report = run(
-            [str(mpi.python), "-m", "mpiprof", "report", "--json", str(folder)], check=True
-        )
-        shown[folder] = json.loads(report.stdout)
+        shown[folder] = json.loads(run_verb("report", "--json", folder)[1])
     assert shown[parent]["spawned"] == [f"it spawned the processes of {child}"]
     assert shown[child]["spawned"] == [f"its processes were spawned by those of {parent}"]
     assert shown[tmp_path / "lone"]["spawned"] == []

@@ -11,7 +11,7 @@ from support.jobs import run
 from support.mpis import Mpi
 
 import mpiprof
-from mpiprof.reports.stalled_calls import stalled_as_data, stalled_sentences
+from mpiprof.reports.words.processor_sentences import stalled_as_data, stalled_sentences
 
 SOURCE = PROGRAMS / "stalled_call.c"
 STOP_NS = 600_000_000  # of each of 3 stops

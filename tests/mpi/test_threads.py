@@ -9,6 +9,7 @@ from support import raw_trace
 from support.compilation import compiled
 from support.jobs import run_mpi
 from support.mpis import Mpi
+from support.prepared_runs import prepare_run
 
 import mpiprof
 
@@ -28,7 +29,7 @@ def words_for(mpi: Mpi, trace: Path, *options: str) -> list[str]:
 
 def test_eight_threads_lose_nothing_on_2_ranks(mpi: Mpi, threads: Path, tmp_path: Path) -> None:
     trace, count = tmp_path / "trace", 100
-    run_mpi(mpi, 2, [*words_for(mpi, trace), "--", threads, "8", str(count)], check=True)
+    run_mpi(mpi, 2, prepare_run(["-q", "-o", trace], [threads, "8", str(count)]), check=True)
     opened = mpiprof.open(trace)
     assert opened.is_complete, opened.problems
     assert opened.dropped_records == 0
@@ -54,7 +55,7 @@ def test_threads_that_come_and_go(
 ) -> None:
     """On 1 rank: thousands of threads, `together` at a time, share as many windows and no more."""
     trace, count = tmp_path / "trace", 5
-    words = [*words_for(mpi, trace), "--", str(threads), str(together), str(count), str(waves)]
+    words = prepare_run(["-q", "-o", trace], [threads, str(together), str(count), str(waves)])
     run_mpi(mpi, 1, words, check=True)
     opened = mpiprof.open(trace)
     assert opened.is_complete, opened.problems
@@ -69,7 +70,7 @@ def test_threads_that_come_and_go(
 def test_threads_that_are_cancelled(mpi: Mpi, tmp_path: Path) -> None:
     """On 1 rank: 100 threads, many cancelled while they write to the tables under a lock."""
     program = compiled(mpi, "threads_cancelled.c", "-pthread")
-    words = [*words_for(mpi, tmp_path / "trace"), "--", str(program), "100"]
+    words = prepare_run(["-q", "-o", tmp_path / "trace"], [program, "100"])
     assert run_mpi(mpi, 1, words, check=True).stdout == "all cancelled\n"
     mpiprof.open(tmp_path / "trace")
 
@@ -142,8 +143,8 @@ def test_communicators_taken_for_each_other_on_3_ranks(
 ) -> None:
     """Two threads create them at once with one tag, in another order on another rank."""
     program = compiled(openmpi, "threads_crossed_creation.c", "-pthread")
-    words = words_for(openmpi, tmp_path / "trace", "--switch", spec)
-    ended = run_mpi(openmpi, 3, [*words, "--", program, "60"], check=True)
+    words = prepare_run(["-q", "-o", tmp_path / "trace", "--switch", spec], [program, "60"])
+    ended = run_mpi(openmpi, 3, words, check=True)
     assert ended.stdout == "0 wrong\n"
 
 
@@ -151,10 +152,8 @@ def test_communicators_taken_for_each_other_on_3_ranks(
 def test_private_communicators_beside_those_of_threads(spec: str, mpi: Mpi, tmp_path: Path) -> None:
     """On 4 ranks of Open MPI, which once hung, and 2 of MPICH."""
     program = compiled(mpi, "threads_creation.c", "-pthread")
-    words = words_for(mpi, tmp_path / "trace", "--switch", spec)
-    ended = run_mpi(
-        mpi, 4 if mpi.name == "openmpi" else 2, [*words, "--", program, "2"], check=True
-    )
+    words = prepare_run(["-q", "-o", tmp_path / "trace", "--switch", spec], [program, "2"])
+    ended = run_mpi(mpi, 4 if mpi.name == "openmpi" else 2, words, check=True)
     assert ended.stdout == "made\n"
 
 
@@ -162,7 +161,7 @@ def test_private_communicators_beside_those_of_threads(spec: str, mpi: Mpi, tmp_
 def test_threads_with_equal_request_handles(mpi: Mpi, tmp_path: Path) -> None:
     """On 1 rank: each of 4 threads completes its own operations, though their handle is equal."""
     program = str(compiled(mpi, "threads_shared_request.c", "-pthread"))
-    ended = run_mpi(mpi, 1, [*words_for(mpi, tmp_path / "trace"), "--", program], check=True)
+    ended = run_mpi(mpi, 1, prepare_run(["-q", "-o", tmp_path / "trace"], [program]), check=True)
     assert ended.stdout == "done\n"
     trace = raw_trace.read(tmp_path / "trace")
     assert len(trace.of(0)) == len(trace.of(0, "completion")) == 4 * 30000
@@ -184,7 +183,8 @@ SMALL_STACKS = {
 def test_stacks_of_16_kilobytes_on_2_ranks(options: list[str], mpi: Mpi, tmp_path: Path) -> None:
     """A thread and a coroutine make all calls of a communicator, also the first switched call."""
     program, trace = compiled(mpi, "threads_small_stacks.c", "-pthread"), tmp_path / "trace"
-    done = run_mpi(mpi, 2, [*words_for(mpi, trace, *options), "--", program], check=True)
+    words = prepare_run(["-q", "-o", trace, *options], [program])
+    done = run_mpi(mpi, 2, words, check=True)
     assert done.stdout == "600\n"
     opened = mpiprof.open(trace)
     assert opened.is_complete, opened.problems

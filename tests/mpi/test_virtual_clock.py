@@ -27,7 +27,7 @@ from support.virtual_clock_model import (
     make_plan,
 )
 
-from mpiprof.operations import MANAGEMENT_COLLECTIVES
+from mpiprof.facts.operations import MANAGEMENT_COLLECTIVES
 from mpiprof.trace import Trace
 
 

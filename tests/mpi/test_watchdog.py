@@ -18,7 +18,8 @@ from support.mpis import Mpi, wheel_mpi
 from support.wait_until import HANG_S, wait_for_file, wait_for_line, wait_until
 
 import mpiprof
-from mpiprof.hang import rank_state, verdict_text
+from mpiprof.hang import rank_state
+from mpiprof.hang.words import verdict_text
 
 LIMIT_S = 3.0
 FAULTS = [

@@ -1,7 +1,9 @@
 /* Each rank in turn starts a nonblocking collective or duplicate before a barrier, and the other
- * ranks start it after the barrier. MPI forbids that, and MPICH and Open MPI forgive it. */
+ * ranks start it after the barrier: selection_order [TURN], from this turn on. MPI forbids that on
+ * one communicator, and MPICH and Open MPI forgive it. Turns 3, 7, ... start a duplicate. */
 #include <mpi.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { TURNS = 60 };
 
@@ -32,7 +34,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    for (int turn = 0; turn < TURNS; turn++) {
+    for (int turn = argc > 1 ? atoi(argv[1]) : 0; turn < TURNS; turn++) {
         const int is_early = turn % size == rank;
         MPI_Request request;
         MPI_Comm copy;

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from mpiprof.bench.harness.calls import CALL_MAKERS, check, import_mpi
-from mpiprof.bench.harness.case import Case
-from mpiprof.model.schedule import Problem
+from mpiprof.collectives.schedule import Problem
+from mpiprof.papers.harness.calls import CALL_MAKERS, check, import_mpi
+from mpiprof.papers.harness.case import Case
 
 comm = import_mpi().COMM_WORLD
 p = comm.size

@@ -11,10 +11,10 @@ import pytest
 from support.irregular_problem import make_irregular_problem
 from support.uniform_machine import make_uniform
 
-from mpiprof.model.machine import Machine, scale_machine
-from mpiprof.model.message_rounds import applies_to
-from mpiprof.model.schedule import Algorithm, Problem, find, load_catalogue
-from mpiprof.model.simulate import lower_bound, runs_as_ring, simulate, simulate_patterns
+from mpiprof.collectives.machine import Machine, scale_machine
+from mpiprof.collectives.round_simulator import applies_to
+from mpiprof.collectives.schedule import Algorithm, Problem, find, load_catalogue
+from mpiprof.collectives.simulate import lower_bound, runs_as_ring, simulate, simulate_patterns
 
 ALPHA, BETA, COPY, BYTES = 1000.0, 2.0, 0.25, 4000
 PLAIN = make_uniform(ALPHA, BETA, 0.5)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from support.uniform_machine import make_uniform
 
-from mpiprof.model.catalogue import find
-from mpiprof.model.proofs import prove
-from mpiprof.model.schedule import Problem
-from mpiprof.model.simulate import simulate
+from mpiprof.collectives.catalogue import find
+from mpiprof.collectives.proofs import prove
+from mpiprof.collectives.schedule import Problem
+from mpiprof.collectives.simulate import simulate
 
 ALPHA, BETA, GAMMA = 1000.0, 2.0, 0.5
 SIZES = (2, 3, 4, 5, 7, 8, 13, 16, 17)

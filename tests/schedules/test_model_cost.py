@@ -12,12 +12,12 @@ from support.intergroup_cost import FORMULAS
 from support.round_counts import is_power_of_two
 from support.uniform_machine import make_uniform
 
+from mpiprof.collectives.buffer_contract import REDUCTIONS
+from mpiprof.collectives.round_simulator import applies_to
+from mpiprof.collectives.schedule import Algorithm, Problem, find, load_catalogue
+from mpiprof.collectives.simulate import simulate
+from mpiprof.collectives.verify import verify
 from mpiprof.errors import MpiprofError
-from mpiprof.model.buffer_contract import REDUCTIONS
-from mpiprof.model.message_rounds import applies_to
-from mpiprof.model.schedule import Algorithm, Problem, find, load_catalogue
-from mpiprof.model.simulate import simulate
-from mpiprof.model.verify import verify
 
 SIZES = [*range(1, 14), 16, 17, 24, 27, 32, 33]
 OPERATIONS = ("alltoall", "alltoallv", *REDUCTIONS)

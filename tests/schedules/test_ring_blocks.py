@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mpiprof.model import pipeline_formulas
-from mpiprof.model.distributions import DISTRIBUTIONS
-from mpiprof.model.schedule import SEND, Problem, Schedule, find
+from mpiprof.collectives import pipeline_formulas
+from mpiprof.collectives.distributions import DISTRIBUTIONS
+from mpiprof.collectives.schedule import SEND, Problem, Schedule, find
 
 RING = find("allgatherv", "pipelined_ring")
 

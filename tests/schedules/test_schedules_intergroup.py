@@ -21,7 +21,7 @@ from support.intergroup_bounds import (
 )
 from support.uniform_machine import make_uniform
 
-from mpiprof.model.schedule import (
+from mpiprof.collectives.schedule import (
     RECEIVE,
     REMOTE,
     SEND,
@@ -31,8 +31,8 @@ from mpiprof.model.schedule import (
     find,
     load_catalogue,
 )
-from mpiprof.model.simulate import simulate
-from mpiprof.model.verify import Proof, verify
+from mpiprof.collectives.simulate import simulate
+from mpiprof.collectives.verify import ScheduleProof, verify
 
 GROUPS = [(p, q) for p in range(1, 10) for q in range(1, 10)]
 UNEQUAL = [(25, 7), (7, 25)]
@@ -46,12 +46,14 @@ def name_of(algorithm: Algorithm) -> str:
     return algorithm.name
 
 
-def allgather(name: str, p: int, q: int, k_a: int, k_b: int) -> Proof:
+def allgather(name: str, p: int, q: int, k_a: int, k_b: int) -> ScheduleProof:
     algorithm = find("allgather", name, intercommunicator=True)
     return verify(algorithm, Problem(p, k_a, remote_size=q, remote_bytes=k_b))
 
 
-def allgatherv(name: str, a: Sequence[int], b: Sequence[int], *, first: bool = True) -> Proof:
+def allgatherv(
+    name: str, a: Sequence[int], b: Sequence[int], *, first: bool = True
+) -> ScheduleProof:
     algorithm = find("allgatherv", name, intercommunicator=True)
     problem = Problem(
         len(a), remote_size=len(b), counts=tuple(a), remote_counts=tuple(b), first_group=first

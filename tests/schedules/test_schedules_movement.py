@@ -19,8 +19,8 @@ from support.round_counts import (
     spread_ring_rounds,
 )
 
-from mpiprof.model import pipeline_formulas
-from mpiprof.model.schedule import (
+from mpiprof.collectives import pipeline_formulas
+from mpiprof.collectives.schedule import (
     ORDERS,
     RECEIVE,
     SEND,
@@ -30,7 +30,7 @@ from mpiprof.model.schedule import (
     find,
     load_catalogue,
 )
-from mpiprof.model.verify import BrokenScheduleError, verify
+from mpiprof.collectives.verify import BrokenScheduleError, verify
 
 OPERATIONS = (
     "bcast",

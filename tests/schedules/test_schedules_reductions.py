@@ -9,9 +9,17 @@ import pytest
 from numpy.typing import NDArray
 from support.rabenseifner import Machine, largest_exponent_gap, paper_time, static_choice
 
+from mpiprof.collectives.schedule import (
+    REDUCE,
+    RIGHT,
+    Algorithm,
+    Problem,
+    Schedule,
+    find,
+    load_catalogue,
+)
+from mpiprof.collectives.verify import BrokenScheduleError, ScheduleProof, verify
 from mpiprof.errors import MpiprofError
-from mpiprof.model.schedule import REDUCE, RIGHT, Algorithm, Problem, Schedule, find, load_catalogue
-from mpiprof.model.verify import BrokenScheduleError, Proof, verify
 
 SMALL = range(1, 34)
 LARGE = (64, 100, 128)
@@ -30,7 +38,7 @@ def lengths(size: int) -> set[int]:
     return {0, 1, size - 1, size, 1000}
 
 
-def both_places(algorithm: Algorithm, problem: Problem) -> Proof:
+def both_places(algorithm: Algorithm, problem: Problem) -> ScheduleProof:
     verify(algorithm, problem, in_place=True)
     return verify(algorithm, problem)
 

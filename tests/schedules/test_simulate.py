@@ -12,13 +12,13 @@ from support.irregular_problem import make_irregular_problem
 from support.rabenseifner import paper_time
 from support.uniform_machine import make_uniform
 
+from mpiprof.collectives import ring_fast_path
+from mpiprof.collectives.distributions import DISTRIBUTIONS
+from mpiprof.collectives.machine import Machine
+from mpiprof.collectives.round_simulator import applies_to
+from mpiprof.collectives.schedule import Algorithm, Problem, find, load_catalogue
+from mpiprof.collectives.simulate import lower_bound, simulate
 from mpiprof.errors import MpiprofError
-from mpiprof.model import ring_fast_path
-from mpiprof.model.distributions import DISTRIBUTIONS
-from mpiprof.model.machine import Machine
-from mpiprof.model.message_rounds import applies_to
-from mpiprof.model.schedule import Algorithm, Problem, find, load_catalogue
-from mpiprof.model.simulate import lower_bound, simulate
 
 ALPHA, BETA, GAMMA = 1000.0, 2.0, 0.5
 MACHINE = make_uniform(ALPHA, BETA, GAMMA)

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from support.round_counts import every_size
 
-from mpiprof.model.schedule import (
+from mpiprof.collectives.schedule import (
     OUT,
     RECEIVE,
     SEND,
@@ -19,7 +19,7 @@ from mpiprof.model.schedule import (
     find,
     load_catalogue,
 )
-from mpiprof.model.verify import BrokenScheduleError, verify
+from mpiprof.collectives.verify import BrokenScheduleError, verify
 
 Spoiler = Callable[[NDArray[np.int64]], None]
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 import mpiprof
+from mpiprof.collectives.machine import Machine
+from mpiprof.collectives.simulate import simulate
 from mpiprof.metrics.problem_size import make_problem
-from mpiprof.model.machine import Machine
-from mpiprof.model.simulate import simulate
-from mpiprof.testing.synthetic import Synthetic
 from mpiprof.tune import tasks
 from mpiprof.tune.candidates import Candidate, list_candidates
 from mpiprof.tune.predict import predict
 from mpiprof.tune.result import YES, judge
+from support.synthetic import Synthetic
 
 GAP_NS = 10**10
 INSTANCES = 12
@@ -66,7 +66,7 @@ def related(folder: Path, random: Random, sites: int, machine: Machine) -> Path:
         given = make_problem(operation, (size, 0), 0, moved[0], moved[1])
         came = _arrivals(random, i, size, 10 ** random.uniform(3, 5))
         pattern = tasks.Pattern(given, came[0].astype(float), came[0].astype(float), 1.0)
-        of = tasks.Work(
+        of = tasks.TuningTask(
             0, operation, (), "", size, 0, tuple(range(size)), (0,) * size, None, "native", 1, 1.0,
             (pattern,),
         )  # fmt: skip

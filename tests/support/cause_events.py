@@ -12,9 +12,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from mpiprof.testing.neighbours import make_grid
-from mpiprof.testing.program import Program
 from support import planted_loops
+from support.limited_processors import add_affinity, add_quota
+from support.neighbours import make_grid
+from support.program import Program
 from support.random_work import MS, Noise
 
 SECOND = 1_000_000_000
@@ -86,21 +87,96 @@ def _shift(program: Program, rank: int | Sequence[int], stop_ns: int) -> None:
 
 
 def shared_processor(
-    ranks: int, steps: int, work_ms: float, sharing: Sequence[int] = ()
+    ranks: int,
+    steps: int,
+    work_ms: float,
+    sharing: Sequence[int] = (),
+    begin: int = 0,
+    end: int = 0,
+    processors: int = 0,
+    alone_ms: float = 0.0,
 ) -> Program:
-    """Return halo exchanges in which some ranks take turns on one processor."""
+    """Return halo exchanges in which some ranks take turns on one processor.
+
+    begin: step in which they are bound to it; 0 if they are from the start. end: step in which they
+    are free again; 0 if they never are. processors: that all ranks share otherwise; 0 if each has
+    one. alone_ms: for which rank 0 works in each step while the others wait, also for a processor.
+    """
     program = Program(ranks, intervals=True, counters=True)
-    program.synthetic.node_processors = ranks
-    for rank in sharing:
-        program.synthetic.processors[rank] = [min(sharing)]
+    synthetic, available = program.synthetic, processors or ranks
+    synthetic.node_processors, free = available, list(range(available))
+    bound = [min(sharing, default=0) % available]
+    if processors or begin:
+        for rank in range(ranks):
+            synthetic.processors[rank], synthetic.running_on[rank] = free, rank % available
+    for rank in sharing if not begin else ():
+        synthetic.processors[rank], synthetic.running_on[rank] = bound, bound[0]
     noise, neighbours = Noise(ranks), make_grid((ranks,))
-    is_sharing = np.isin(np.arange(ranks), sharing)
-    for _ in range(steps):
+    for step in range(steps):
+        for rank in sharing if begin and step in (begin, end) else ():
+            allowed, runs_on = (bound, bound[0]) if step == begin else (free, rank % available)
+            add_affinity(synthetic, rank, int(program.now_ns[rank]), allowed, runs_on)
+        is_sharing = np.isin(np.arange(ranks), sharing) & (begin <= step < (end or steps))
         work_ns = noise.work(work_ms * MS)
         program.work(work_ns)
-        program.lose(queue_ns=np.where(is_sharing, work_ns * (len(sharing) - 1), 0))
+        queue_ns = np.where(is_sharing, work_ns * (len(sharing) - 1), 0)
+        program.lose(queue_ns=queue_ns + (work_ns * (ranks / available - 1)).astype(np.int64))
         program.halo(neighbours)
         program.collective("allreduce", "step.py:31:main", noise.work(MS / 50))
+        if alone_ms:
+            program.work(np.where(np.arange(ranks) == 0, round(alone_ms * MS), 0))
+            program.collective("bcast", "step.py:32:main")
+    return program
+
+
+def limited_ranks(
+    ranks: int,
+    steps: int,
+    work_ms: float,
+    limited: Sequence[int] = (),
+    quota: float = 1.0,
+    begin: int = 0,
+    end: int = 0,
+) -> Program:
+    """Return halo exchanges in which some ranks have a quota of less than a processor.
+
+    begin: step in which they get it. end: step in which they lose it; 0 if they never do.
+    """
+    program, noise = Program(ranks, intervals=True, counters=True), Noise(ranks)
+    synthetic, neighbours = program.synthetic, make_grid((ranks,))
+    stopped_ns = np.zeros(ranks, np.int64)
+    for step in range(steps):
+        if step in (begin, end):
+            for rank in limited:
+                processors = quota if step == begin else 0
+                add_quota(synthetic, rank, int(program.now_ns[rank]), processors, 0)
+        work_ns = noise.work(work_ms * MS)
+        is_limited = np.isin(np.arange(ranks), limited) & (begin <= step < (end or steps))
+        off_ns = np.where(is_limited, work_ns * (1 / quota - 1), 0).astype(np.int64)
+        stopped_ns += off_ns
+        program.work(work_ns)
+        program.lose(off_ns // 2, off_ns - off_ns // 2)
+        program.halo(neighbours)
+        program.collective("allreduce", "step.py:31:main", noise.work(MS / 50))
+        for rank in limited if step == (end or steps) - 1 else ():
+            at_ns = int(program.now_ns[rank])
+            add_quota(synthetic, rank, at_ns, quota, int(stopped_ns[rank]))
+    return program
+
+
+def slow_file(
+    ranks: int, steps: int, work_ms: float, every: int = 10, file_ms: float = 0.0
+) -> Program:
+    """Return steps of which some end with a gather, after which rank 0 writes a file."""
+    program, noise = Program(ranks, intervals=True, counters=True), Noise(ranks)
+    for step in range(steps):
+        program.collective("allreduce", "step.py:31:main", noise.work(work_ms * MS))
+        if step % every == every - 1:
+            program.collective("gather", "step.py:33:main")
+            is_writing = np.arange(ranks) == 0
+            program.work(noise.work(MS) * is_writing)
+            program.lose(np.where(is_writing, round(file_ms * MS), 0))
+            program.collective("barrier", "step.py:35:main")
     return program
 
 

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from mpiprof.diagnosis.finding import Finding
-from mpiprof.diagnosis.verdict import make_verdict
+from mpiprof.diagnosis.findings import make_verdict
 from mpiprof.diagnosis.what_if import Change, predict_run
 from mpiprof.interface.format_units import format_time
 from mpiprof.interface.parse_units import TIMES
-from mpiprof.reports import conclusion
-from mpiprof.reports.sentences import finding_text
+from mpiprof.reports.words import conclusion
+from mpiprof.reports.words.finding_sentences import finding_text
 from mpiprof.trace import Trace
 
 RIGHT, INEXACT, UNSURE, WRONG = "right", "inexact", "unsure", "wrong"
 MAX_SAVING_ERROR = 0.1
-RUN_TIME = re.compile(r"the run would take (?:about )?([\d.]+) (\w+) instead of")
+RUN_TIME = re.compile(r"the run would take (?:about |at most )?([\d.]+) (\w+) instead of")
 NO_CAUSE = re.compile(r"no sure cause|may be chance|no rank")
 
 

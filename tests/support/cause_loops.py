@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.testing.program import Program
 from mpiprof.trace.types import Float
 from support import loop_programs, planted_loops
 from support.cause_judgement import list_ranks
 from support.planted_loops import Delay, PlantedLoop
+from support.program import Program
 
 
 def make_loop(

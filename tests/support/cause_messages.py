@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.testing.neighbours import make_grid
-from mpiprof.testing.program import Program
-from mpiprof.testing.simulation import Network
 from mpiprof.trace.types import Int
 from support.cause_programs import only
+from support.neighbours import make_grid
+from support.program import Program
 from support.random_work import MS, Noise
+from support.simulation import Network
 
 SMALL = 4096  # bytes of a message that needs no waiting receiver
 REQUEST_SITES = "client.py:14:lock", "server.py:8:serve"
@@ -227,4 +227,24 @@ def polling_master(ranks: int, tasks: int, work_ms: float, pause_ms: float = 0.0
         for worker in (1 + np.argsort(program.now_ns[1:])).tolist():
             program.poll(worker, 0, round(pause_ms * MS), sites=sites)
             program.message(0, worker, sites=("master.py:24:run", "worker.py:13:work"))
+    return program
+
+
+def task_rounds(
+    ranks: int, rounds: int, task_ms: float, start_ms: float, prepare_ms: float = 0.0
+) -> Program:
+    """Return a master, rank 0, that sends a task to each worker in each round, one after another.
+
+    start_ms: work of all ranks before. prepare_ms: work of the master before each round.
+    """
+    program, noise = Program(ranks, intervals=True), Noise(ranks)
+    program.work(noise.work(start_ms * MS))
+    for _ in range(rounds):
+        program.work(only(ranks, 0, prepare_ms))
+        for worker in range(1, ranks):
+            program.message(0, worker, sites=("master.py:12:send_tasks", "worker.py:8:work"))
+        program.work(noise.work(task_ms * MS) * (np.arange(ranks) > 0))
+        for worker in range(1, ranks):
+            program.message(worker, 0, sites=("worker.py:10:work", "master.py:14:take_results"))
+        program.work(noise.work(MS / 500))
     return program

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.testing.neighbours import make_grid
-from mpiprof.testing.program import Program
 from mpiprof.trace.types import Int
 from support.cause_judgement import list_ranks
+from support.neighbours import make_grid
+from support.program import Program
 from support.random_work import MS, SPREAD, Noise
 
 

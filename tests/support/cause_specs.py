@@ -26,9 +26,9 @@ import numpy as np
 import mpiprof
 from mpiprof.diagnosis.finding import MIN_CERTAINTY
 from mpiprof.interface.format_units import format_time
-from mpiprof.testing.program import Program
 from support import spec_files
 from support.cause_judgement import INEXACT, RIGHT, UNSURE, WRONG, Report, judge, read_report
+from support.program import Program
 from support.spec_files import BLOCK, SECTION, Case, Spec, read_specs
 
 WIDTH = 100

@@ -13,11 +13,11 @@ from fractions import Fraction
 
 import numpy as np
 
+from mpiprof.collectives import pipeline_formulas
+from mpiprof.collectives.buffer_contract import mirror_problem
+from mpiprof.collectives.pipeline_formulas import ceil_log2
+from mpiprof.collectives.schedule import Problem
 from mpiprof.errors import MpiprofError
-from mpiprof.model import pipeline_formulas
-from mpiprof.model.buffer_contract import mirror_problem
-from mpiprof.model.pipeline_formulas import ceil_log2
-from mpiprof.model.schedule import Problem
 from support.intergroup_cost import FORMULAS
 from support.round_counts import broadcast_rounds, chain_rounds, is_power_of_two
 

@@ -13,14 +13,14 @@ import numpy as np
 from mpiprof.__main__ import main
 from mpiprof.store import values
 from mpiprof.store.cache import Writer
-from mpiprof.testing.neighbours import make_ring
-from mpiprof.testing.program import Program
-from mpiprof.testing.program_log import NO_SHAPE
 from mpiprof.trace.match import MAX_READ_RECORDS
 from mpiprof.trace.types import OUTSIDE
 from support.dashboard_traces import of_size
 from support.export_trace import mixed
 from support.interval_records import counters, interval, pressure
+from support.neighbours import make_ring
+from support.program import Program
+from support.program_log import NO_SHAPE
 from support.synthetic import Synthetic
 
 MS = 1_000_000

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mpiprof.account.delay_graph import Intervals, Waits
+from mpiprof.account.delay_graph import Waits, WorkIntervals
 from mpiprof.trace.types import Float
 
 WAIT = -1  # key of waits
@@ -24,7 +24,7 @@ class Item:
 
 
 def define_costs(
-    waits: Waits, intervals: Intervals, ranks: int, chosen: Float, same: Sequence[int] = ()
+    waits: Waits, intervals: WorkIntervals, ranks: int, chosen: Float, same: Sequence[int] = ()
 ) -> tuple[list[float], list[float]]:
     """Return the cost of each interval, and the rest of each rank, for chosen groups of waits."""
     items: defaultdict[int, list[Item]] = defaultdict(list)

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from mpiprof.diagnosis.finding import MIN_CERTAINTY, Finding, is_blamed
-from mpiprof.diagnosis.verdict import make_verdict
-from mpiprof.reports import conclusion
+from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.reports.words import conclusion
 from mpiprof.trace import Trace
 from support.cause_judgement import MAX_SAVING_ERROR, named_ranks
 from support.planted_loops import PlantedLoop

@@ -16,10 +16,11 @@ from benchmarks.faults import Case
 
 import mpiprof
 from mpiprof.errors import MpiprofError
-from mpiprof.hang import moment_picture, rank_state, status, verdict_text, wait_picture
+from mpiprof.hang import hang_pictures, job_verdict, rank_state, status
 from support.compilation import compiled
 from support.jobs import end, start
 from support.mpis import Mpi
+from support.prepared_runs import prepare_run
 from support.wait_until import HANG_S
 
 STABLE_S = 1.0  # for which a verdict must be the same
@@ -31,21 +32,20 @@ def watch(
     """Run a case and return its verdicts, as `watch_command` does."""
     compiler = mpi.mpifort if str(source).endswith("F90") else None
     program = compiled(mpi, source or case.source, *flags, compiler=compiler)
-    return watch_command(["--", str(program), *case.words], case.ranks, mpi, folder)
+    command = prepare_run(["-o", folder / "t"], [program, *case.words])
+    return watch_command(command, case.ranks, mpi, folder)
 
 
 def watch_command(
     command: Sequence[str], ranks: int, mpi: Mpi, folder: Path
 ) -> list[dict[str, Any]]:
-    """Run a program and return every verdict up to the last, oldest first.
+    """Run a command on ranks, which record into folder / "t", and return every verdict in order.
 
     Ends when a verdict that is not `none` has been the same for STABLE_S, or when the job has
     ended: a rank that has no processor may enter the faulty call later than the others.
     """
-    launch = [*mpi.mpiexec(ranks), str(mpi.python), "-m", "mpiprof", "run", "-o", "t"]
-    job = start(
-        [*launch, *command], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    launch, silent = [*mpi.mpiexec(ranks), *command], subprocess.DEVNULL
+    job = start(launch, cwd=folder, stdout=silent, stderr=silent)
     printed: list[dict[str, Any]] = []
     deadline = time.monotonic() + HANG_S
     key: tuple[Any, ...] = ()
@@ -77,10 +77,10 @@ def verdict(folder: Path) -> dict[str, Any] | None:
         states, pending = rank_state.find(trace)
     except MpiprofError:
         return None
-    concluded = verdict_text.find_verdict(trace, states, pending)
+    concluded = job_verdict.find_verdict(trace, states, pending)
     if concluded.is_bad:  # the pictures exist for every fault
-        wait_picture.draw_hang(trace, states, pending, concluded)
-        assert moment_picture.draw_strip(trace, states, concluded).svg.count("<rect") >= trace.ranks
-        moment_picture.draw_moments(trace, states, concluded)
+        hang_pictures.draw_hang(trace, states, pending, concluded)
+        assert hang_pictures.draw_strip(trace, states, concluded).svg.count("<rect") >= trace.ranks
+        hang_pictures.draw_moments(trace, states, concluded)
     reported: dict[str, Any] = status.as_json(trace, states, pending, concluded)["verdict"]
     return reported

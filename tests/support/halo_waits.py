@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mpiprof.account.delay_graph import Intervals, Waits
+from mpiprof.account.delay_graph import Waits, WorkIntervals
 from mpiprof.trace.types import Int
 
 LATENCY_NS = 2_000
@@ -16,7 +16,7 @@ EXCHANGES = 5  # per step; then all ranks meet
 
 def halo_waits(
     ranks: int, slow: int, steps: int, noise: float = 0.0, work_ns: int = 10**6, extra: int = 8
-) -> tuple[Waits, Intervals]:
+) -> tuple[Waits, WorkIntervals]:
     """Return waits and work of ranks in a ring.
 
     In each step a rank works `work_ns` before each of 5 exchanges with its neighbours. The slow
@@ -51,7 +51,7 @@ def halo_waits(
         waits += [(awaited, until, met)] * bool(early)
         met = until
         time[:] = until + LATENCY_NS
-    return order_waits(*_columns(waits), *_columns(members)), Intervals(*_columns(work))
+    return order_waits(*_columns(waits), *_columns(members)), WorkIntervals(*_columns(work))
 
 
 def order_groups(until_ns: Int, group: Int) -> tuple[Int, Int, Int]:

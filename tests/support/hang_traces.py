@@ -9,9 +9,9 @@ import numpy as np
 
 import mpiprof
 from mpiprof.hang import job_verdict, rank_state
-from mpiprof.hang import verdict_text as words
 from mpiprof.hang.processes import JobProcesses
-from mpiprof.hang.verdict import Verdict
+from mpiprof.hang.verdict import HangVerdict
+from mpiprof.hang.words import verdict_text as words
 from mpiprof.reports.site_labels import site_as_data
 from support.synthetic import Synthetic
 
@@ -35,7 +35,7 @@ def now(*ranks: int, after: int = 0, **more: Any) -> JobProcesses:
 
 def conclude(
     synthetic: Synthetic, folder: Path, processes: JobProcesses, finished: Any = False
-) -> tuple[Verdict, str]:
+) -> tuple[HangVerdict, str]:
     """Return the verdict on a trace, and its text."""
     for rank in range(synthetic.ranks):
         synthetic.add(rank, 0, 0, 0, 0, kind=0)
@@ -55,7 +55,7 @@ def call(synthetic: Synthetic, rank: int, operation: str, **more: Any) -> None:
     )
 
 
-def places(verdict: Verdict, folder: Path) -> list[int]:
+def places(verdict: HangVerdict, folder: Path) -> list[int]:
     """Return the source lines that a verdict names."""
     trace = mpiprof.open(folder / "t")
     return [site_as_data(trace, site)["line"] for site in verdict.sites]

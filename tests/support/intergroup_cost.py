@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiprof.model.pipeline_formulas import DEFAULT_BLOCK_SIZE, ceil_log2
+from mpiprof.collectives.pipeline_formulas import DEFAULT_BLOCK_SIZE, ceil_log2
 from support.intergroup_bounds import algorithm_2_bound
 from support.round_counts import broadcast_rounds
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mpiprof.model.schedule import Algorithm, Problem
+from mpiprof.collectives.schedule import Algorithm, Problem
 
 REDUCTIONS = ("reduce", "allreduce", "reduce_scatter", "reduce_scatter_block")
 

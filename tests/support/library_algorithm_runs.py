@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import mpiprof
-from mpiprof.libraries import find_algorithms
-from mpiprof.metrics.library_algorithms import library_bytes
-from mpiprof.operations import OPERATIONS
+from mpiprof.facts.library_algorithms import find_algorithms
+from mpiprof.facts.operations import OPERATIONS
+from mpiprof.metrics.shape_names import library_bytes
 from support.compilation import compiled
 from support.jobs import run_mpi
 from support.mpis import Mpi
+from support.prepared_runs import prepare_run
 
 MOST = 8  # processes
 BYTES = (1, 8, 64, 1000, 4096, 65536, 1 << 20)
@@ -67,9 +68,8 @@ def recorded(
     """
     program = compiled(mpi, "library_algorithm_calls.c", "-ldl")
     words = [f"{name}:{size}:{count}" for name, size, count in requested]
-    command = [str(mpi.python), "-m", "mpiprof", "run", "-o", str(folder / "trace"), "--"]
-    command[command.index("--") : command.index("--")] = options
-    command += [str(program), str(folder), *words]
+    called = [program, folder, *words]
+    command = prepare_run(["-o", folder / "trace", *options], called, env=environment)
     run_mpi(mpi, MOST, command, env=environment, check=True)
     printed = [line.split()[1:] for line in (folder / "0").read_text().splitlines()]
     trace = mpiprof.open(folder / "trace")

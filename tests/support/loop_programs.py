@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.testing.neighbours import make_grid, make_neighbours, make_ring
-from mpiprof.testing.program import Program
 from mpiprof.trace.types import Int
+from support.neighbours import make_grid, make_neighbours, make_ring
+from support.program import Program
 
 LARGE = 1 << 20  # bytes of a message that waits for its receiver
 SHORT_NS = 20_000  # work before a call that follows another one at once

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 import mpiprof
-from mpiprof.hang import job_verdict, rank_state, verdict_text
+from mpiprof.hang import job_verdict, rank_state
 from mpiprof.hang.processes import JobProcesses
-from mpiprof.hang.verdict import Verdict
+from mpiprof.hang.verdict import HangVerdict
+from mpiprof.hang.words import verdict_text
 from mpiprof.trace.chunks import MESSAGES
 from mpiprof.trace.layout import OUTSIDE_CLASSES
 from mpiprof.trace.message_counts import COUNTS_END, TAG_CLASSES
@@ -106,7 +107,7 @@ class MessageHang:
 
     def conclude(
         self, folder: Path, processes: JobProcesses, finished: Any = False
-    ) -> tuple[Verdict, str]:
+    ) -> tuple[HangVerdict, str]:
         """Return the verdict on the trace, and its text."""
         trace = self.write(folder, finished)
         positions, pending = rank_state.find(trace)

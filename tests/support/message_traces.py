@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 import mpiprof
-from mpiprof.testing.synthetic import Synthetic, add_chunk_checksum, upgrade_folder
 from mpiprof.trace.checksum import add_checksum
 from mpiprof.trace.chunks import MESSAGES
 from mpiprof.trace.messages import COMPLETE
@@ -22,6 +21,7 @@ from mpiprof.trace.writer import (
     make_head_chunk,
     make_sums,
 )
+from support.synthetic import Synthetic, add_chunk_checksum, upgrade_folder
 
 
 def record(kind: int, **values: int) -> Array:

@@ -27,11 +27,11 @@ import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.errors import MpiprofError
 from mpiprof.store import cache
-from mpiprof.testing.synthetic import add_chunk_checksum, upgrade_folder
 from mpiprof.timeline import build as timeline_build
 from mpiprof.trace.checksum import CHECKSUM_PATTERN, add_checksum, remove_checksum
 from mpiprof.trace.writer import CHUNK_BYTES, HEADER_BYTES, RECORD_BYTES, RECORD_TYPE
 from support.page_traces import simulate
+from support.synthetic import add_chunk_checksum, upgrade_folder
 
 Random = np.random.Generator
 DEEP = "[" * 2000 + "]" * 2000
@@ -205,7 +205,7 @@ REPORTS = (
     *(["-o", "report.html"], ["-o", "report.md"], ["--by", "routine"]),
 )
 TUNINGS = (["--summary"], ["-o", "plan.json"], ["--found", "-o", "found.json"])
-FORMATS = ("csv", "pftrace", "perfetto", "otf2", "caliper", "parquet", "html", "dataset")
+FORMATS = ("csv", "perfetto", "otf2", "caliper", "parquet", "html", "dataset")
 
 
 def list_commands(folder: Path, whole: Path, seed: int) -> list[list[str]]:

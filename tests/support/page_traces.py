@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from mpiprof.hang.processes import BOOT_ID
-from mpiprof.testing.neighbours import make_ring
-from mpiprof.testing.program import Program
-from mpiprof.testing.synthetic import upgrade_folder
 from mpiprof.trace.types import RECEIVED_PART
 from mpiprof.trace.writer import make_totals
 from support.message_traces import call, part
+from support.neighbours import make_ring
+from support.program import Program
+from support.synthetic import upgrade_folder
 from support.where_samples import add_samples
 
 US, MS, SECOND = 1_000, 1_000_000, 10**9

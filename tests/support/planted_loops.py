@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.testing.program import Program
 from mpiprof.trace.types import Float
 from support.loop_programs import Loop
+from support.program import Program
 
 MS = 1_000_000
 QUIET = 0.02  # standard deviation of the work, over its mean
-RANKS_PER_NODE = 4
 
 
 @dataclass(frozen=True)
@@ -114,9 +113,6 @@ def swing(steps: int, ranks: int, ms: float, stay: int, width: float, start: int
     if not width:
         return np.where(distance == 0, ms, 0.0)
     return np.asarray(ms * np.exp(-((distance / width) ** 2)))
-
-
-VARYING = ("exponential", "pareto", "uniform")
 
 
 def varying(kind: str, steps: int, ranks: int, late: int, random: np.random.Generator) -> Float:

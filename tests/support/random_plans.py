@@ -6,9 +6,9 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from mpiprof.libraries import find_algorithms
-from mpiprof.model.catalogue import applies_to_size, load_catalogue
-from mpiprof.operations import OPERATIONS
+from mpiprof.collectives.catalogue import applies_to_size, load_catalogue
+from mpiprof.facts.library_algorithms import find_algorithms
+from mpiprof.facts.operations import OPERATIONS
 from mpiprof.tune.plan import make_entry_rules
 from mpiprof.tune.rules import Rule
 

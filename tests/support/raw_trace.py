@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.operations import MANAGEMENT_COLLECTIVES
+from mpiprof.facts.operations import MANAGEMENT_COLLECTIVES
 
 MAGIC = 0x6863504D
 REPLACED = {1: "outside_ns", 2: "start", 3: "sent", 4: "received"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mpiprof.model.pipeline_formulas import Counts, ceil_log2, count_blocks
+from mpiprof.collectives.pipeline_formulas import Counts, ceil_log2, count_blocks
 
 SIZES = [*range(1, 34), 64, 100]
 LARGEST = pytest.param([128], marks=pytest.mark.everything)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mpiprof.testing.synthetic import Synthetic
+from support.synthetic import Synthetic
 
 MS = 1_000_000
 

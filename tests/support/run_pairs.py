@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 import mpiprof
-from mpiprof.testing.synthetic import Synthetic
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float
+from support.synthetic import Synthetic
 
 MS = 1_000_000
 RANKS = 8

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mpiprof.testing import synthetic
 from mpiprof.trace import trace, writer
+from support import synthetic
 
 CHUNK_BYTES = 4096
 

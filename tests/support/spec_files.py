@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import yaml
 
-from mpiprof.testing.program import Program
 from support import ROOT, cause_events, cause_loops, cause_messages, cause_programs, planted_loops
 from support.cause_judgement import Expected, make_expected
+from support.program import Program
 
 FOLDER = ROOT / "tests" / "causes"
 MODULES = (cause_programs, cause_messages, cause_events, cause_loops)  # that have the programs

@@ -11,7 +11,7 @@ from support.dashboard_server import Browser
 
 def _painted(name: str) -> int:
     """Return a constant of the geometry script."""
-    script = (ROOT / "dashboard" / "assets" / "timeline-geometry.mjs").read_text()
+    script = (ROOT / "dashboard" / "assets" / "timeline" / "geometry.mjs").read_text()
     (digits,) = re.findall(rf"^export const .*\b{name} = (\d+)", script, re.MULTILINE)
     return int(digits)
 

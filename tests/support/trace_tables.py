@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from mpiprof.operations import MANAGEMENT_COLLECTIVES
+from mpiprof.facts.operations import MANAGEMENT_COLLECTIVES
 
 
 def table_rows(frame: pd.DataFrame) -> pd.DataFrame:

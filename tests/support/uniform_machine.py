@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mpiprof.model.machine import Machine
+from mpiprof.collectives.machine import Machine
 
 
 def make_uniform(alpha: float, beta: float, gamma: float = 0.0) -> Machine:

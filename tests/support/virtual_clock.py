@@ -3,36 +3,25 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import mpiprof
-from mpiprof.testing.synthetic import MACHINE
 from mpiprof.trace import Trace
-from support import PROGRAMS
-from support.jobs import run, run_mpi
+from support.compilation import compiled
+from support.jobs import run_mpi
 from support.mpis import Mpi
+from support.prepared_runs import prepare_run
+from support.synthetic import MACHINE
 
 
 def build(mpi: Mpi, folder: Path, name: str) -> Path:
-    """Compile tests/programs/<name>.c and the shim into a folder; returns the program."""
-    warnings = ["-Wall", "-Wextra", "-Werror", "-Wno-stringop-overread"]
-    common = [mpi.mpicc, "-std=gnu11", "-O1", "-g", *warnings]
-    run(
-        [
-            *common,
-            "-shared",
-            "-fPIC",
-            "-o",
-            folder / "shim.so",
-            PROGRAMS / "virtual_clock.c",
-            "-ldl",
-        ],
-        check=True,
-    )
-    program = folder / name
-    run([*common, "-o", program, PROGRAMS / f"{name}.c", "-ldl"], check=True)
-    return program
+    """Copy tests/programs/<name>.c and the shim, compiled, into a folder; returns the program."""
+    common = ("-std=gnu11", "-O1", "-Wno-stringop-overread")
+    shim = compiled(mpi, "virtual_clock.c", *common, "-shared", "-fPIC", "-ldl")
+    shutil.copy(shim, folder / "shim.so")
+    return Path(shutil.copy(compiled(mpi, f"{name}.c", *common, "-ldl"), folder / name))
 
 
 def record(
@@ -51,12 +40,11 @@ def record(
     folder = program.parent
     machine = folder / "machine.json"
     machine.write_text(json.dumps(MACHINE))
-    variables = {"LD_PRELOAD": str(folder / "shim.so"), **clocks}
     # Set after mpiexec, because the launcher itself must not be preloaded.
-    prefix = ["env", *(f"{name}={value}" for name, value in variables.items())]
-    options = ["-q", "-o", str(folder / "trace"), "--machine", str(machine), *more]
-    wrapper = [str(mpi.python), "-m", "mpiprof", "run", *options, "--"]
-    argv = [*prefix, *wrapper, str(program), *arguments]
-    result = run_mpi(mpi, ranks, argv, check=not killed, cwd=folder)
+    variables = {"LD_PRELOAD": str(folder / "shim.so"), **clocks}
+    options = ["-q", "-o", folder / "trace", "--machine", machine, *more]
+    argv = prepare_run(options, [program, *arguments], env=variables)
+    prefix = ["env", *(f"{name}={value}" for name, value in clocks.items())]
+    result = run_mpi(mpi, ranks, [*prefix, *argv], check=not killed, cwd=folder)
     assert not killed or result.returncode != 0
     return mpiprof.open(folder / "trace")

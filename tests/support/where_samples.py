@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mpiprof.testing.synthetic import Synthetic
 from mpiprof.trace.tables import SAMPLE_KEYS
+from support.synthetic import Synthetic
 
 
 def add_samples(

@@ -12,9 +12,9 @@ from support.synthetic import Synthetic
 import mpiprof
 from mpiprof.account import delay_graph
 from mpiprof.causes.single_event import SingleEvent
-from mpiprof.diagnosis.verdict import make_verdict
+from mpiprof.diagnosis.findings import make_verdict
 from mpiprof.interface.format_units import format_time
-from mpiprof.reports import conclusion, sentences
+from mpiprof.reports.words import conclusion, finding_sentences
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float
 
@@ -45,7 +45,7 @@ def test_lateness_that_is_collected_is_no_accident(tmp_path: Path) -> None:
     assert (one.cause, one.ranks) == ("rank", (0,)) and one.certainty > 0.99
     assert one.cost_ns == pytest.approx(3 * 750 * MS, rel=0.02)
     assert one.saved_ns == pytest.approx(750 * MS, rel=0.02)
-    printed = sentences.finding_text(trace, one)
+    printed = finding_sentences.finding_text(trace, one)
     between = "between two calls of reduce at md.py:6 loop, in each repetition"
     assert printed.startswith(f"Rank 0 works 5.00 ms longer than the other ranks {between}: ")
     assert "This holds in 150 of 150 repetitions." in printed and "habit" not in printed
@@ -87,7 +87,7 @@ def test_a_single_delay_among_many_steps_is_located(tmp_path: Path) -> None:
     (one,) = trace.findings()
     assert (one.cause, one.ranks) == ("long_work", (0,))
     assert one.cost_ns == pytest.approx(3 * 200 * MS, rel=0.02)
-    printed = sentences.finding_text(trace, one)
+    printed = finding_sentences.finding_text(trace, one)
     assert isinstance(one.fact, SingleEvent)
     onset = format_time(one.fact.times_ns[0])
     where = "between two calls of reduce at md.py:6 loop"
@@ -104,7 +104,7 @@ def test_lateness_of_each_round_is_reported_for_each_round(tmp_path: Path) -> No
     trace = unwaited(tmp_path, longer, rounds=40)
     (one,) = trace.findings()
     assert (one.cause, one.ranks) == ("rank", (0,))
-    printed = sentences.finding_text(trace, one)
+    printed = finding_sentences.finding_text(trace, one)
     assert "Rank 0 works 250 ms longer " in printed
     assert " between two calls of reduce at md.py:6 loop, in each step: " in printed
     assert "This holds in 40 of 40 steps. A step ends when all ranks meet in barrier" in printed

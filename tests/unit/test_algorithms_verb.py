@@ -10,10 +10,10 @@ import pytest
 from numpy.typing import NDArray
 
 from mpiprof.__main__ import main
+from mpiprof.collectives.proofs import prove
+from mpiprof.collectives.schedule import SEND, Schedule, load_catalogue
 from mpiprof.errors import UsageError
 from mpiprof.interface.parse_units import parse_arrivals, parse_duration, parse_size
-from mpiprof.model.proofs import prove
-from mpiprof.model.schedule import SEND, Schedule, load_catalogue
 
 FIELDS = ["operation", "name", "intercommunicator", "restrictions", "cost", "parameters", "source"]
 FIELDS += ["library", "number", "same_as"]

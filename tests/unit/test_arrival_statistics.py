@@ -20,8 +20,8 @@ from mpiprof.diagnosis.arrival_statistics import ArrivalStatistics
 from mpiprof.diagnosis.finding import Finding
 from mpiprof.diagnosis.findings import Gain, find_findings
 from mpiprof.metrics.variance_components import SIGNIFICANT, nodes_differ, subtract_median_of_others
-from mpiprof.reports import phrases, sentences
-from mpiprof.tune.gains import find_gains
+from mpiprof.reports.words import callsite_sentences, finding_sentences
+from mpiprof.tune.predict import find_gains
 
 NODES = [0, 0, 0, 0, 1, 1, 1, 1]
 
@@ -60,7 +60,7 @@ def test_a_late_rank(tmp_path: Path) -> None:
     assert one.cost_ns < waiting
     assert one.habit.late_ns == pytest.approx(3 * MS, rel=0.02)
     assert (one.first_instance, one.last_instance, one.period) == (0, 199, None)
-    printed = sentences.finding_text(trace, one)
+    printed = finding_sentences.finding_text(trace, one)
     assert printed.startswith("Rank 5 works 3.0")
     assert " between two calls of allreduce at md.py:93 exchange, in each step: " in printed
     assert "This holds in 200 of 200 steps." in printed
@@ -77,7 +77,7 @@ def test_a_slow_node(tmp_path: Path) -> None:
     (one,) = trace.findings()
     assert (one.cause, one.node, one.ranks) == ("node", "node-1", (4, 5, 6, 7))
     assert one.habit.late_ns == pytest.approx(2 * MS, rel=0.02)
-    assert sentences.finding_text(trace, one).startswith("The ranks on n1 work ")
+    assert finding_sentences.finding_text(trace, one).startswith("The ranks on n1 work ")
 
 
 def test_one_late_rank_makes_no_slow_node(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_noise_alone(tmp_path: Path) -> None:
     assert (one.cause, one.ranks) == ("noise", ())
     # Waits up to the error of the clocks have no cause.
     assert one.cost_ns == pytest.approx(trace.callsites["total_wait_ns"].iloc[0], rel=1e-3)
-    assert "No rank consistently causes the waiting" in sentences.finding_text(trace, one)
+    assert "No rank consistently causes the waiting" in finding_sentences.finding_text(trace, one)
     assert len(trace.phases(0)) == 1 and trace.phases(0)["period"].iloc[0] == 0
 
 
@@ -162,7 +162,7 @@ def test_inherited_lateness_is_followed_to_where_it_began(tmp_path: Path) -> Non
     assert statistics.before["callsite"].tolist() == [0]
     first = trace.findings()[0]
     assert (first.cause, first.ranks, first.callsites[0]) == ("rank", (5,), 1)
-    text = sentences.finding_text(trace, first)
+    text = finding_sentences.finding_text(trace, first)
     between = "between alltoall at md.py:97 swap and bcast at md.py:71 spread, in each step"
     assert text.startswith(f"Rank 5 works 3.00 ms longer than the other ranks {between}: ")
     assert first.cost_ns == pytest.approx(60 * 5 * 3 * MS, rel=0.02)
@@ -204,7 +204,7 @@ def test_shares_of_the_spread_are_shares(tmp_path: Path, compensated: float) -> 
     k = compensated
     assert statistics.compensated.value == pytest.approx(k / (k + k * k + 1), abs=0.05)
     assert statistics.inherited.value == pytest.approx(0, abs=0.05)
-    text = " ".join(phrases.arrival_sentences(statistics))
+    text = " ".join(callsite_sentences.arrival_sentences(statistics))
     percents = [int(number) for number in re.findall(r"-?\d+(?= %| to|\))", text)]
     assert len(percents) >= 5 and all(0 <= number <= 100 for number in percents)
     assert ("Ranks make up for" in text) == (k > 0)
@@ -230,11 +230,11 @@ def test_the_origin_is_determined_from_late_ranks(tmp_path: Path) -> None:
     assert (one.cause, one.ranks, one.period) == ("periodic", (1,), 5)
     work = one.habit.work[0]
     assert (work.before["operation"], work.after["operation"]) == ("barrier", "allreduce")
-    text = sentences.finding_text(trace, one)
+    text = finding_sentences.finding_text(trace, one)
     assert text.startswith("Rank 1 works 10.0 ms longer than the other ranks between barrier ")
     assert (
         "% changes from instance to instance."
-        in phrases.arrival_sentences(trace.arrival_statistics(1))[1]
+        in callsite_sentences.arrival_sentences(trace.arrival_statistics(1))[1]
     )
 
 
@@ -258,7 +258,7 @@ def test_who_waits_for_a_message_has_no_more_to_do(waits: bool, tmp_path: Path) 
     synthetic.ended_ns = 420 * MS
     trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     one = trace.findings()[0]
-    printed = sentences.finding_text(trace, one)
+    printed = finding_sentences.finding_text(trace, one)
     assert (one.cause, one.ranks) == (("rank", (1,)) if waits else ("early", (0,)))
     assert ("less than the other ranks" in printed) != waits
 
@@ -295,7 +295,7 @@ def test_what_a_late_rank_does_is_named(tmp_path: Path, at_the_call: int, printe
         synthetic.lines[2].append({"rank": 2, "where": where})
     synthetic.ended_ns = 500 * MS
     trace = mpiprof.open(synthetic.write(tmp_path / "t"))
-    text = sentences.finding_text(trace, trace.findings()[0])
+    text = finding_sentences.finding_text(trace, trace.findings()[0])
     assert text.endswith(printed)
 
 
@@ -340,8 +340,8 @@ def test_few_instances_and_ranks(tmp_path: Path, count: int, ranks: int) -> None
     expected = {1: ["long_work"], 2: ["rank"]}.get(count, [])
     assert [one.cause for one in trace.findings()] == expected
     for one in trace.findings():
-        assert "nan" not in sentences.finding_text(trace, one)
-    assert "nan" not in " ".join(phrases.arrival_sentences(statistics))
+        assert "nan" not in finding_sentences.finding_text(trace, one)
+    assert "nan" not in " ".join(callsite_sentences.arrival_sentences(statistics))
 
 
 def test_a_summary_has_no_arrival_statistics(tmp_path: Path) -> None:
@@ -364,7 +364,7 @@ def test_gains_from_elsewhere_are_findings(tmp_path: Path) -> None:
     findings = find_findings(trace, [good, Gain(0, "pair", 1e6, 1e7, "simulated")])
     assert isinstance(findings[0], Finding) and findings[0].algorithm == "ring:block_size=65536"
     assert [one.cause for one in findings] == ["algorithm", "noise"]
-    text = sentences.finding_text(trace, findings[0])
+    text = finding_sentences.finding_text(trace, findings[0])
     assert "2.00 s" in text and "run --switch md.py:93=ring:block_size=65536" in text
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mpiprof.bench.harness.figures import Lines, Panels
-from mpiprof.bench.harness.study import Row
-from mpiprof.bench.papers import faraj, faraj_claims
-from mpiprof.bench.papers.exhibits import FAILS, HOLDS, IN_PART, Results
-from mpiprof.bench.papers.paper_values import read_paper_values
+from mpiprof.papers.harness.figures import Lines, Panels
+from mpiprof.papers.harness.study import Row
+from mpiprof.papers.reports import faraj
+from mpiprof.papers.reports.exhibits import FAILS, HOLDS, IN_PART, Results, read_paper_values
 
 
 def make_results(run: str, rows: list[Row]) -> Results:
@@ -41,7 +40,7 @@ def test_speed_ups_are_native_over_robust() -> None:
 
 def test_an_algorithm_leads_only_if_no_other_is_as_fast() -> None:
     results = make_impact({1: {"pair": 1.0, "ring": 1.0}, 2: {"pair": 1.0, "ring": 2.0}})
-    verdict = faraj_claims.check_lead(results, "Lemieux", "alltoall", 1, "pair", (1, 2))
+    verdict = faraj.check_lead(results, "Lemieux", "alltoall", 1, "pair", 1, 2)
     assert verdict.state == IN_PART and verdict.reason.startswith("1 of 2 values of MAX_IF")
     assert verdict.reason.endswith("at the others: 1 (pair, 1)")
 
@@ -52,9 +51,7 @@ def test_times_are_similar_if_those_of_the_exception_differ_twice_as_much() -> N
         other = make_impact({257: {"pair": 1.0, "ring": ratio}}).rows["Lemieux"]
         exception: list[Row] = [row | {"bytes": 64 << 10} for row in other]
         results = make_results("Lemieux", [*rows, *exception])
-        verdict = faraj_claims.check_convergence(
-            results, ["Lemieux"], "alltoall", 257, ("Lemieux", 64 << 10)
-        )
+        verdict = faraj.check_convergence(results, "alltoall", 257, "Lemieux", 64 << 10, "Lemieux")
         assert verdict.state == state
         assert verdict.reason.endswith(f"Lemieux, 1 B: 1.2; {ratio:.3g} in the exception")
 
@@ -71,7 +68,7 @@ def test_an_algorithm_overtakes_once() -> None:
     for times, state in cases:
         results = make_impact(dict(enumerate(times, 1)))
         where = (results, "Lemieux", "alltoall")
-        assert faraj_claims.check_overtaking(*where, 1, "flat").state == state
+        assert faraj.check_overtaking(*where, 1, "flat").state == state
 
 
 def test_times_that_fall_or_part() -> None:
@@ -82,18 +79,18 @@ def test_times_that_fall_or_part() -> None:
     }
     results = make_impact(times)
     where = (results, "Lemieux", "alltoall")
-    assert faraj_claims.check_fall(*where, 1, "flat", 2).state == HOLDS
-    assert faraj_claims.check_fall(*where, 1, "flat", 3).state == IN_PART
-    assert faraj_claims.check_fall(*where, 1, "tree", 3).state == FAILS
-    assert faraj_claims.check_widening(*where, 1, "flat").state == HOLDS
-    assert faraj_claims.check_widening(*where, 1, "tree").state == FAILS
+    assert faraj.check_fall(*where, 1, "flat", 2).state == HOLDS
+    assert faraj.check_fall(*where, 1, "flat", 3).state == IN_PART
+    assert faraj.check_fall(*where, 1, "tree", 3).state == FAILS
+    assert faraj.check_widening(*where, 1, "flat").state == HOLDS
+    assert faraj.check_widening(*where, 1, "tree").state == FAILS
 
 
 @pytest.mark.parametrize(("late_ms", "state"), [(3.0, HOLDS), (1.0, FAILS)])
 def test_the_best_of_balanced_arrivals_changes(late_ms: float, state: str) -> None:
     times = {1: {"pair": 1.0, "simple": 2.0}, 257: {"pair": late_ms, "simple": 2.0}}
     results = make_impact(times)
-    assert faraj_claims.check_change(results, "Lemieux", "alltoall", 1).state == state
+    assert faraj.check_change(results, "Lemieux", "alltoall", 1).state == state
 
 
 def test_plots_over_the_imbalance() -> None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from mpiprof.bench.harness.study import Row
-from mpiprof.bench.papers import faraj_adaptive
-from mpiprof.bench.papers.exhibits import (
+from mpiprof.papers.harness.study import Row
+from mpiprof.papers.reports import faraj_adaptive, import_paper
+from mpiprof.papers.reports.exhibits import (
     FAILS,
     HOLDS,
     IN_PART,
     NOT_REPRODUCED,
     NOT_REPRODUCIBLE,
+    Exhibit,
     Results,
+    read_paper_values,
 )
-from mpiprof.bench.papers.paper_values import read_paper_values
 
 NUMBERS = {
     "native / robust": 1.2,
@@ -38,6 +39,11 @@ def results(*rows: Row) -> Results:
     return Results({"robust": list(rows)}, read_paper_values("faraj"))
 
 
+def list_exhibits() -> list[Exhibit]:
+    """Return the exhibits that read the rows of ROBUST."""
+    return [exhibit for exhibit in import_paper("faraj").exhibits if "robust" in exhibit.runs]
+
+
 GRID = (
     *(setting(64 << 10, ms, 1) for ms in (50, 100, 200, 400)),
     *(setting(64 << 10, 200, most) for most in (10, 50, 100)),
@@ -46,7 +52,7 @@ GRID = (
 
 
 def test_tables_9_and_10_have_the_paper_s_columns() -> None:
-    by_number = {one.number: one for one in faraj_adaptive.EXHIBITS}
+    by_number = {exhibit.number: exhibit for exhibit in list_exhibits()}
     (table,) = by_number["Table 9"].show(results(*GRID)).tables
     assert [row["computation ms"] for row in table.rows] == [50, 100, 200, 400]
     assert [row["LEMIEUX %"] for row in table.rows] == [31.6, 30.8, 28.9, 27.9]
@@ -60,7 +66,7 @@ def test_tables_9_and_10_have_the_paper_s_columns() -> None:
 
 def test_claims_that_hold() -> None:
     """Gains over the libraries of that time are not judged."""
-    for exhibit in faraj_adaptive.EXHIBITS:
+    for exhibit in list_exhibits():
         for claim in exhibit.claims:
             gain = claim.text.startswith("ROBUST is faster")
             wanted = NOT_REPRODUCIBLE if gain else HOLDS
@@ -70,7 +76,7 @@ def test_claims_that_hold() -> None:
 @pytest.mark.parametrize("ratio", [0.5, 1.2])
 def test_a_gain_over_old_libraries_is_shown_but_not_judged(ratio: float) -> None:
     row = setting(64 << 10, 50, 1, **{"native_/_robust": ratio})
-    verdict = faraj_adaptive.state_gain(results(row), lambda r: faraj_adaptive.rows_at(r, 1))
+    verdict = faraj_adaptive.state_gain(results(row), "Table 9")
     assert verdict.state == NOT_REPRODUCIBLE
     assert verdict.reason.endswith(f"native over robust is {ratio:g} (1.1 to 1.3)")
 
@@ -87,7 +93,8 @@ def test_a_gain_over_old_libraries_is_shown_but_not_judged(ratio: float) -> None
 def test_claims_that_hold_in_part_or_not(
     number: str, claim: int, changed: dict[str, object]
 ) -> None:
-    check = next(one for one in faraj_adaptive.EXHIBITS if one.number == number).claims[claim].check
+    exhibit = next(exhibit for exhibit in list_exhibits() if exhibit.number == number)
+    check = exhibit.claims[claim].check
     wrong, right = (setting(64 << 10, 50, 1, **words) for words in (changed, {}))
     assert check(results(wrong, right)).state == IN_PART
     assert check(results(wrong)).state == FAILS
@@ -96,13 +103,13 @@ def test_claims_that_hold_in_part_or_not(
 def test_auto_is_behind_only_if_that_is_sure() -> None:
     """The ratio is printed in any case."""
     close = setting(64 << 10, 50, 1, **{"auto_/_robust": 1.02, "robust_95_%": "0.99 to 1.05"})
-    verdict = faraj_adaptive.check_rival(results(close), lambda r: faraj_adaptive.rows_at(r, 1))
+    verdict = faraj_adaptive.check_rival(results(close), "Table 9")
     assert verdict.state == HOLDS and verdict.reason.endswith("auto over robust: 1.02")
 
 
 def test_a_quick_report_lacks_settings() -> None:
     quick = results(setting(64 << 10, 50, 1), setting(64 << 10, 50, 10))
-    figure_13 = next(one for one in faraj_adaptive.EXHIBITS if one.number == "Figure 13")
+    figure_13 = next(exhibit for exhibit in list_exhibits() if exhibit.number == "Figure 13")
     assert figure_13.show(quick).notes == [faraj_adaptive.NO_ROWS]
     gain, rival = (claim.check(quick) for claim in figure_13.claims)
     assert gain.state == NOT_REPRODUCIBLE and gain.reason.endswith(faraj_adaptive.NO_ROWS)

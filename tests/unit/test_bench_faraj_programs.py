@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 
-from mpiprof.bench.harness.figures import Bars, Lines, Panels
-from mpiprof.bench.harness.study import Row
-from mpiprof.bench.papers import faraj, faraj_applications, faraj_arrivals, faraj_programs
-from mpiprof.bench.papers import faraj_program_claims as claims
-from mpiprof.bench.papers.exhibits import (
+from mpiprof.metrics.aggregate import RANGE_NAMES
+from mpiprof.papers.harness.figures import Bars, Lines, Panels
+from mpiprof.papers.harness.study import Row
+from mpiprof.papers.reports import faraj, faraj_adaptive, faraj_programs, import_paper
+from mpiprof.papers.reports.exhibits import (
     FAILS,
     HOLDS,
     IN_PART,
     NOT_REPRODUCED,
     NOT_REPRODUCIBLE,
     Results,
+    read_paper_values,
 )
-from mpiprof.bench.papers.paper_values import read_paper_values
-from mpiprof.bench.papers.report_sections import compose_report
-from mpiprof.bench.papers.result_files import RunResult
-from mpiprof.bench.studies.apps import ALL, WHOLE
-from mpiprof.bench.studies.arrival import JOINED, KINDS
-from mpiprof.metrics.aggregate import RANGE_NAMES
+from mpiprof.papers.reports.paper_report import compose_report
+from mpiprof.papers.reports.runs import RunResult
+from mpiprof.papers.studies.apps import ALL, WHOLE
+from mpiprof.papers.studies.arrival import JOINED, KINDS
 
 
 def make_results(**tables: list[Row]) -> Results:
@@ -37,28 +35,28 @@ def make_results(**tables: list[Row]) -> Results:
 
 def test_simulated_message_times_are_near_the_paper_s() -> None:
     """The fit is exact for the smallest and the largest message, and near elsewhere."""
-    results = make_results(message_times=claims.compute_message_times(True))
-    rows = claims.compare_message_times(results)
+    results = make_results(message_times=faraj_programs.compute_message_times(True))
+    rows = faraj_programs.compare_message_times(results)
     ratios = {(row["machine"], row["size"]): row["ratio"] for row in rows}
     assert len(ratios) == 16
     assert ratios["Lemieux", "128 KB"] == pytest.approx(1, abs=0.01)
     assert ratios["Beowulf", "4 B"] == pytest.approx(1, abs=0.01)
     assert all(0.5 < ratio < 1.5 for ratio in ratios.values())
-    assert claims.check_bandwidths(results).state == HOLDS
+    assert faraj_programs.check_bandwidths(results).state == HOLDS
 
 
 def test_measured_times_of_all_sizes_of_table_1() -> None:
     """Sizes that the paper's table lacks are left out, and the empty message has no bandwidth."""
     times = [
         {"link": "between nodes", "bytes": n, "time ms": 0.01 + n * 1e-6, "MB/s": n}
-        for n in (0, 2, *claims.SIZES.values(), 1 << 20)
+        for n in (0, 2, *faraj_programs.SIZES.values(), 1 << 20)
     ]
-    simulated = claims.compute_message_times(True)
+    simulated = faraj_programs.compute_message_times(True)
     results = make_results(message_times=simulated, apps_messages=times)
-    assert claims.check_measured_bandwidths(results).reason.startswith("7 of 7 steps")
+    assert faraj_programs.check_measured_bandwidths(results).reason.startswith("7 of 7 steps")
     table = faraj_programs.show_table_1(results).tables[0]
-    assert [row["size"] for row in table.rows] == list(claims.SIZES)
-    absent = claims.check_measured_bandwidths(make_results(message_times=simulated))
+    assert [row["size"] for row in table.rows] == list(faraj_programs.SIZES)
+    absent = faraj_programs.check_measured_bandwidths(make_results(message_times=simulated))
     assert absent.state == NOT_REPRODUCED
 
 
@@ -69,7 +67,7 @@ def make_programs(seconds: float) -> list[Row]:
     """Return rows of all stand-ins: 10 s, and so many seconds of them in collectives."""
     return [
         {"program": name, "routine": routine, "native s": s, "δ/T": 1.0, "ω/T": 9.0}
-        for name in claims.STAND_INS
+        for name in faraj_programs.STAND_INS
         for routine, s in ((WHOLE, 10.0), (ALL, seconds))
     ]
 
@@ -77,18 +75,18 @@ def make_programs(seconds: float) -> list[Row]:
 @pytest.mark.parametrize(("seconds", "state"), [(0.26, HOLDS), (0.24, FAILS)])
 def test_programs_spend_the_paper_s_least_share_in_collectives(seconds: float, state: str) -> None:
     """1.5 of 59.5 s in NBODY."""
-    assert claims.check_shares(make_results(apps=make_programs(seconds))).state == state
+    assert faraj_programs.check_shares(make_results(apps=make_programs(seconds))).state == state
 
 
 def test_tables_2_and_4_have_a_row_per_program() -> None:
-    lines: list[Row] = [{"program": name, "lines": 100} for name in claims.STAND_INS]
+    lines: list[Row] = [{"program": name, "lines": 100} for name in faraj_programs.STAND_INS]
     results = make_results(apps=make_programs(1), apps_programs=lines)
     (second,) = faraj_programs.show_table_2(results).tables
-    assert [row["for"] for row in second.rows] == list(claims.STAND_INS.values())
+    assert [row["for"] for row in second.rows] == list(faraj_programs.STAND_INS.values())
     assert second.rows[0]["comm. share"] == "10 %" and second.rows[0]["paper's share"] == "62 %"
     (fourth,) = faraj_programs.show_table_4(results).tables
     assert fourth.rows[0]["worst ω/T"] == 9.0 and fourth.rows[0]["Lemieux worst"] == 652
-    assert claims.check_programs(results).state == HOLDS
+    assert faraj_programs.check_programs(results).state == HOLDS
 
 
 def make_routine(program: str, routine: str, factor: float = 5.0) -> Row:
@@ -100,17 +98,17 @@ def make_routine(program: str, routine: str, factor: float = 5.0) -> Row:
 def test_routines_are_those_of_the_replaced_programs() -> None:
     rows = [make_routine("ft", "alltoall"), make_routine("is", "alltoallv", 0.5)]
     results = make_results(apps_collectives=rows)
-    verdict = claims.check_routines(results)
+    verdict = faraj_programs.check_routines(results)
     assert verdict.state == IN_PART and verdict.reason.startswith("2 of 13 routines")
     assert "FT reduce" in verdict.reason and "FT alltoall" not in verdict.reason
     (table,) = faraj_programs.show_table_3(results).tables
     assert table.rows[0]["bytes"] == "4 to 12" and table.rows[0]["bytes, paper"] == "131076"
     assert faraj_programs.find_paper_bytes(results, "LAMMPS bcast") == "4 to 704"
-    assert claims.check_balanced_routine(results).state == HOLDS
+    assert faraj_programs.check_balanced_routine(results).state == HOLDS
     (fifth,) = faraj_programs.show_table_5(results).tables
     assert [row["Beowulf worst"] for row in fifth.rows] == [124, 0.8]
     rows[1]["ω/T"] = 1.5
-    assert "not IS alltoallv 1.5" in claims.check_balanced_routine(results).reason
+    assert "not IS alltoallv 1.5" in faraj_programs.check_balanced_routine(results).reason
 
 
 def test_the_place_of_a_measurement_is_that_of_its_notes() -> None:
@@ -119,7 +117,7 @@ def test_the_place_of_a_measurement_is_that_of_its_notes() -> None:
     cluster = "emulated cluster of 8 nodes at 100 Mbit/s"
     for notes, place in (((f"{cluster}, Open MPI",), cluster), ((), "this machine")):
         result = RunResult(rows, 1.0, notes=notes)
-        paper = replace(faraj.PAPER, exhibits=faraj_programs.EXHIBITS)
+        paper = import_paper("faraj")
         (fourth,) = [e for e in paper.exhibits if e.number == "Table 4"]
         (section,) = compose_report(paper, [fourth], {"apps": result}, True).sections
         (table,) = section.content.tables
@@ -135,13 +133,13 @@ def test_few_operations_are_balanced() -> None:
         for name, share in (("<1", balanced), ("1-8", 1 - balanced))
     ]
     results = make_results(apps_distribution=rows)
-    few = claims.check_few_balanced(results)
+    few = faraj_programs.check_few_balanced(results)
     assert few.state == IN_PART and "10 % ≤ 1000 B, 30 % > 1000 B" in few.reason
-    assert claims.check_small(results).state == HOLDS
+    assert faraj_programs.check_small(results).state == HOLDS
     (panels,) = faraj_programs.show_figure_2(results).figures
     assert isinstance(panels, Panels) and isinstance(panels.figures[0], Bars)
     assert panels.figures[0].series["> 1000 B"] == [0.3, 0.7]
-    assert claims.check_few_balanced(make_results()).state == NOT_REPRODUCED
+    assert faraj_programs.check_few_balanced(make_results()).state == NOT_REPRODUCED
 
 
 @pytest.mark.parametrize(
@@ -162,7 +160,7 @@ def test_larger_messages_are_less_imbalanced_below_each_limit(
         for size, shares in (("≤ 1000 B", small), ("> 1000 B", large))
         for name, share in zip(RANGE_NAMES, shares, strict=True)
     ]
-    verdict = claims.check_small(make_results(apps_distribution=rows))
+    verdict = faraj_programs.check_small(make_results(apps_distribution=rows))
     assert verdict.state == state and "≤ 1000 B: 0 %, 20 %, 50 %, 100 %, 100 %; " in verdict.reason
 
 
@@ -173,7 +171,7 @@ def test_most_instances_are_near_the_median() -> None:
         for i, factor in enumerate(factors, 1)
     ]
     results = make_results(apps_instances=rows)
-    verdict = claims.check_similar(results)
+    verdict = faraj_programs.check_similar(results)
     assert verdict.state == IN_PART and "3 of 4 in FT, 1 of 4 in NBODY" in verdict.reason
     (panels,) = faraj_programs.show_figure_3(results).figures
     assert isinstance(panels, Panels) and len(panels.figures) == 2
@@ -197,11 +195,11 @@ def make_arrivals(*factors: tuple[float, float, float]) -> list[Row]:
 
 
 CHECKS = (
-    faraj_arrivals.check_arrivals,
-    faraj_arrivals.check_growth,
-    faraj_arrivals.check_sum,
-    faraj_arrivals.check_cause,
-    faraj_arrivals.check_order,
+    faraj.check_arrivals,
+    faraj.check_growth,
+    faraj.check_sum,
+    faraj.check_cause,
+    faraj.check_order,
 )
 
 
@@ -210,7 +208,7 @@ def test_the_paper_s_own_numbers_pass_its_claims() -> None:
     numbers = ((15.2, 23.4, 32.5), (15.0, 87.4, 92.7), (15.0, 320.0, 322.0))
     results = make_results(arrival=make_arrivals(*numbers))
     assert [check(results).state for check in CHECKS] == [HOLDS] * 5
-    content = faraj_arrivals.show_causes(results, "Table 6")
+    content = faraj.show_causes(results, "Table 6")
     assert content.tables[0].rows[0]["computation"] == "23.4 ± 0.2"
     assert content.tables[0].rows[0]["computation, paper"] == "23.4 ± 0.3"
 
@@ -225,18 +223,18 @@ def test_factors_of_two_nodes_count_if_they_are_known() -> None:
     """Messages through memory take less, so that 1000 is out of the paper's range."""
     fast, slow = make_arrivals((1.0, 1000.0, 1001.0)), make_arrivals((1.0, 30.0, 31.0))
     both = make_results(arrival=fast, **{"arrival on the cluster": slow})
-    assert faraj_arrivals.check_order(both).state == HOLDS
+    assert faraj.check_order(both).state == HOLDS
     unusable = make_arrivals((math.nan, math.nan, math.nan))
     alone = make_results(arrival=fast, **{"arrival on the cluster": unusable})
-    assert faraj_arrivals.check_order(alone).state == FAILS
+    assert faraj.check_order(alone).state == FAILS
 
 
 def test_work_of_other_processes_is_stated() -> None:
     """It moves ranks apart, too."""
     results = make_results(arrival=make_arrivals((1.0, 900.0, 901.0)))
-    assert "other processes" not in faraj_arrivals.check_order(results).reason
+    assert "other processes" not in faraj.check_order(results).reason
     results.rows["arrival"][0]["processor share"] = 0.6
-    verdict = faraj_arrivals.check_order(results)
+    verdict = faraj.check_order(results)
     assert verdict.reason.endswith("; other processes had 40 % of the processors")
 
 
@@ -247,18 +245,18 @@ def test_two_nodes_are_judged_if_the_times_through_memory_are_not_usable() -> No
     assert [check(results).state for check in CHECKS] == [HOLDS] * 5
     instances: list[Row] = [{"instance": 1, "δ/T": 0.5, "ω/T": 2.0}]
     on_nodes = make_results(**{"arrival on the cluster instances": instances})
-    assert faraj_arrivals.check_instances(on_nodes).state == HOLDS
+    assert faraj.check_instances(on_nodes).state == HOLDS
 
 
 @pytest.mark.parametrize("unknown", ["", math.nan])
 def test_without_factors_there_is_no_verdict(unknown: float) -> None:
     """Neither without message times, nor about computation that is a timer."""
     results = make_results(arrival=make_arrivals((unknown, unknown, unknown)))
-    assert {check(results).reason for check in CHECKS} == {claims.NO_TIMES}
+    assert {check(results).reason for check in CHECKS} == {faraj_programs.NO_TIMES}
     results = make_results(arrival=make_arrivals((2.0, unknown, 3.0)))
-    assert faraj_arrivals.check_arrivals(results).state == HOLDS
-    assert {check(results).reason for check in CHECKS[1:]} == {faraj_arrivals.TIMER}
-    assert faraj_arrivals.show_causes(results, "Table 7").tables[0].rows[0]["computation"] == ""
+    assert faraj.check_arrivals(results).state == HOLDS
+    assert {check(results).reason for check in CHECKS[1:]} == {faraj.TIMER}
+    assert faraj.show_causes(results, "Table 7").tables[0].rows[0]["computation"] == ""
 
 
 @pytest.mark.parametrize(
@@ -266,14 +264,14 @@ def test_without_factors_there_is_no_verdict(unknown: float) -> None:
     [(15.23, 0.7, "15.2 ± 0.7"), (320.4, 3.6, "320 ± 4"), (14.18, 0.02, "14.18 ± 0.02")],
 )
 def test_no_more_digits_than_the_interval_allows(value: float, half: float, text: str) -> None:
-    assert faraj_arrivals.format_interval(value, half) == text
+    assert faraj.format_interval(value, half) == text
 
 
 def test_single_instances_after_computation() -> None:
     rows: list[Row] = [{"instance": i, "δ/T": 0.5, "ω/T": w} for i, w in ((1, 2.0), (2, 0.5))]
     results = make_results(arrival_instances=rows)
-    assert faraj_arrivals.check_instances(results).state == IN_PART
-    (figure,) = faraj_arrivals.show_instances(results).figures
+    assert faraj.check_instances(results).state == IN_PART
+    (figure,) = faraj.show_instances(results).figures
     assert isinstance(figure, Lines) and list(figure.series[1].y) == [0.5, 0.5]
 
 
@@ -281,8 +279,8 @@ def test_single_instances_after_computation() -> None:
 
 
 def test_message_sizes_of_table_11() -> None:
-    results = make_results(message_sizes=faraj_applications.compute_message_sizes(True))
-    verdict = faraj_applications.check_sizes(results)
+    results = make_results(message_sizes=faraj_adaptive.compute_message_sizes(True))
+    verdict = faraj_adaptive.check_sizes(results)
     assert verdict.state == HOLDS and verdict.reason.startswith("16 of 16")
 
 
@@ -297,7 +295,7 @@ def test_table_12_has_the_paper_s_columns() -> None:
         {"program": "hydro", "routine": WHOLE, **dict.fromkeys(chosen, ""), **whole},
     ]
     results = make_results(apps=rows)
-    measured, paper = faraj_applications.show_table_12(results).tables
+    measured, paper = faraj_adaptive.show_table_12(results).tables
     assert list(measured.columns) == ["program", "implem.", "comm.", "total"]
     assert [row["implem."] for row in measured.rows] == [
         "NATIVE", *("ROBUST", "speed-up", "algorithm"), *("auto", "speed-up", "algorithm")
@@ -306,12 +304,12 @@ def test_table_12_has_the_paper_s_columns() -> None:
     assert times == ["8 s ± 0.2", "5 s", "60 %", "simple", "4 s", "100 %", "ring"]
     assert (measured.rows[2]["total"], measured.rows[5]["total"]) == ("-1 %", "-2 %")
     assert paper.rows[2]["LEMIEUX comm."] == "2495 s" and len(paper.rows) == 8
-    gain = faraj_applications.state_gain(results, WHOLE)
+    gain = faraj_adaptive.state_program_gain(results, WHOLE)
     assert gain.state == NOT_REPRODUCIBLE and gain.reason.endswith("robust is VH-1 0.99")
-    assert faraj_applications.check_auto(results).state == HOLDS
+    assert faraj_adaptive.check_auto(results).state == HOLDS
     rows[0]["auto s"] = 5.1  # within the difference of two native runs
-    assert faraj_applications.check_auto(results).state == HOLDS
+    assert faraj_adaptive.check_auto(results).state == HOLDS
     rows[0]["auto s"] = 5.3
-    assert faraj_applications.check_auto(results).state == FAILS
+    assert faraj_adaptive.check_auto(results).state == FAILS
     rows[0]["instances"] = 80  # all of them probes
-    assert faraj_applications.check_auto(results).state == NOT_REPRODUCED
+    assert faraj_adaptive.check_auto(results).state == NOT_REPRODUCED

@@ -13,21 +13,20 @@ import numpy as np
 import pytest
 from support.uniform_machine import make_uniform
 
-from mpiprof.bench.harness.case import Case
-from mpiprof.bench.harness.conditions import TIMER, list_conditions
-from mpiprof.bench.harness.intervals import (
+from mpiprof.collectives.schedule import Problem
+from mpiprof.papers.harness.case import Case, Options
+from mpiprof.papers.harness.conditions import TIMER, list_conditions
+from mpiprof.papers.harness.intervals import (
     FEWEST_VALUES,
-    Estimate,
+    IntervalEstimate,
     estimate_quotient,
     estimate_within,
     format_time_within,
     format_within,
     median_interval,
 )
-from mpiprof.bench.harness.options import Options
-from mpiprof.bench.harness.processors import ProcessorUse, find_most_used
-from mpiprof.bench.harness.study import Report, Result, Setup, format_cell, make_row, write
-from mpiprof.model.schedule import Problem
+from mpiprof.papers.harness.processors import RankProcessors, find_most_used
+from mpiprof.papers.harness.study import CaseResult, Report, Setup, format_cell, make_row, write
 
 NAN = float("nan")
 SETUP = Setup(16, Options(), make_uniform(2000.0, 0.1), laps=7)
@@ -59,12 +58,12 @@ def test_digits_end_at_the_first_digit_of_the_error(value: float, half: float, t
 
 
 def test_an_estimate_computes_as_its_value() -> None:
-    ratio = Estimate(13.7214, 13.42, 14.03)
+    ratio = IntervalEstimate(13.7214, 13.42, 14.03)
     assert ratio == 13.7214 and ratio * 2 == 27.4428 and f"{ratio:.3f}" == "13.721"
     assert str(ratio) == "13.7" and ratio.interval_text == "13.4 to 14.0"
     assert (ratio.scale(2).low, ratio.scale(2).high) == (26.84, 28.06)
     assert format_cell(ratio.margin) == "0.3"
-    assert str(Estimate(1 / 3, 1 / 3, 1 / 3)) == str(1 / 3)  # exact
+    assert str(IntervalEstimate(1 / 3, 1 / 3, 1 / 3)) == str(1 / 3)  # exact
 
 
 def test_times_have_the_digits_of_their_interval() -> None:
@@ -76,7 +75,7 @@ def test_times_have_the_digits_of_their_interval() -> None:
 def test_relative_errors_of_a_quotient_add_in_squares() -> None:
     quotient = estimate_quotient(estimate_within(200.0, 6.0), estimate_within(100.0, 4.0))
     assert quotient == 2.0 and quotient.width / 2 == pytest.approx(2 * 0.05)
-    assert np.isnan(estimate_quotient(estimate_within(1.0, 0.0), Estimate(0.0, 0.0, 0.0)))
+    assert np.isnan(estimate_quotient(estimate_within(1.0, 0.0), IntervalEstimate(0.0, 0.0, 0.0)))
 
 
 # ---- intervals
@@ -101,7 +100,7 @@ def test_the_interval_of_a_median_has_its_coverage(count: int) -> None:
 def test_a_row_has_the_interval_of_its_median() -> None:
     case = Case({"algorithm": "ring"}, "bcast", "ring", Problem(2, 8))
     laps = np.array([10.1, 10.3, 10.2, 10.15, 10.25, 10.4]) * 1e6
-    ring = Result(case, laps, laps, laps)
+    ring = CaseResult(case, laps, laps, laps)
     slow = replace(ring, case=replace(case, labels={"algorithm": "native"}), total=2 * laps)
     row = make_row(ring, [ring, slow], {"native": "native", "other": "other"})
     assert format_cell(row["median ms"]) == "10.2" and row["95 %"] == "10.1 to 10.4"
@@ -115,7 +114,7 @@ def test_a_row_has_the_interval_of_its_median() -> None:
 
 def test_each_file_has_the_conditions_and_the_certain_digits(tmp_path: Path) -> None:
     conditions = {"processes": "16 ranks share 2 processors"}
-    row = {"name": "a", "ms": Estimate(13.7214, 13.42, 14.03), "none": NAN}
+    row = {"name": "a", "ms": IntervalEstimate(13.7214, 13.42, 14.03), "none": NAN}
     report = Report(("name", "ms", "none"), [row], ["a note"], conditions=conditions)
     write(report, "A study", tmp_path / "r")
     with (tmp_path / "r.csv").open() as file:
@@ -136,7 +135,7 @@ def test_each_file_has_the_conditions_and_the_certain_digits(tmp_path: Path) -> 
 
 
 def test_the_conditions_of_ranks() -> None:
-    setup = replace(SETUP, processors=ProcessorUse(16, 2), computation=TIMER)
+    setup = replace(SETUP, processors=RankProcessors(16, 2), computation=TIMER)
     assert list_conditions(setup) == {
         "processes": "16 ranks share 2 processors",
         "computation": "a timer, because ranks share processors",

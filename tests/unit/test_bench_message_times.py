@@ -15,20 +15,25 @@ import numpy as np
 import pytest
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
+from support.synthetic import LINK, MACHINE
 from support.uniform_machine import make_uniform
 
-from mpiprof.bench.harness import calibration, message_times
-from mpiprof.bench.harness.calibration import calibrate_ranks, find_study_fault
-from mpiprof.bench.harness.loop import Loop, LoopTimes
-from mpiprof.bench.harness.message_times import MESSAGE_SIZES, REPETITIONS, fit_link
-from mpiprof.bench.harness.options import Options
-from mpiprof.bench.harness.runner import find_machine
-from mpiprof.bench.harness.study import Setup
-from mpiprof.bench.harness.timing import Ranks
-from mpiprof.bench.studies import arrival
+from mpiprof.collectives.machine import DEFAULT
 from mpiprof.errors import MpiprofError
-from mpiprof.model.machine import DEFAULT
-from mpiprof.testing.synthetic import LINK, MACHINE
+from mpiprof.papers.harness import message_times
+from mpiprof.papers.harness.case import Options
+from mpiprof.papers.harness.loop import Loop, LoopTimes
+from mpiprof.papers.harness.message_times import (
+    MESSAGE_SIZES,
+    REPETITIONS,
+    calibrate_ranks,
+    find_study_fault,
+    fit_link,
+)
+from mpiprof.papers.harness.runner import find_machine
+from mpiprof.papers.harness.study import Setup
+from mpiprof.papers.harness.timing import Ranks
+from mpiprof.papers.studies import arrival
 from mpiprof.trace.machine import find_fault
 
 STEADY = np.array(MESSAGE_SIZES)[:, None] * 0.5 + 3000.0 + np.zeros(REPETITIONS)
@@ -75,7 +80,7 @@ def test_the_recorder_s_gate_judges_a_study_s_times(
     times: np.ndarray, clean: np.ndarray, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = {"within": fit_link(times, clean)}
-    monkeypatch.setattr("mpiprof.bench.harness.runner.measure_message_times", lambda _: table)
+    monkeypatch.setattr("mpiprof.papers.harness.runner.measure_message_times", lambda _: table)
     ranks = cast("Ranks", SimpleNamespace(world=SimpleNamespace(size=2)))
     machine, found, used = find_machine(ranks, ModuleType("study"), Options())
     assert used is table
@@ -140,7 +145,7 @@ def test_a_long_measurement_is_not_repeated(
 ) -> None:
     """Another process that disturbs it for a minute will do so again."""
     clock = SimpleNamespace(monotonic=iter([0.0, 61.0]).__next__)
-    monkeypatch.setattr(calibration, "time", clock)
+    monkeypatch.setattr(message_times, "time", clock)
     started: list[int] = []
 
     def start(words: Sequence[str], _: Mapping[str, str]) -> int:

@@ -8,27 +8,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.synthetic import Synthetic
+from support.synthetic import MACHINE, Synthetic
 from support.uniform_machine import make_uniform
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.bench.harness.figures import RatioMap, svg
-from mpiprof.bench.harness.options import Options
-from mpiprof.bench.harness.study import Result, Row, Setup
-from mpiprof.bench.papers import rabenseifner_bandwidths, rabenseifner_ratios
-from mpiprof.bench.papers.exhibits import HOLDS, NOT_REPRODUCIBLE, Results
-from mpiprof.bench.papers.paper_values import read_paper_values
-from mpiprof.bench.studies import import_study, list_algorithms, reduction
-from mpiprof.bench.studies.reduction_profile import (
-    Entry,
+from mpiprof.papers.harness.case import Options
+from mpiprof.papers.harness.figures import RatioMap, svg
+from mpiprof.papers.harness.study import CaseResult, Row, Setup
+from mpiprof.papers.reports import import_paper, rabenseifner
+from mpiprof.papers.reports.exhibits import HOLDS, NOT_REPRODUCIBLE, Results, read_paper_values
+from mpiprof.papers.studies import import_study, list_algorithms, reduction
+from mpiprof.papers.studies.reduction_profile import (
+    ProfileEntry,
     compute_benefits,
     model_times,
     profile_trace,
     read_times,
     sum_savings,
 )
-from mpiprof.testing.synthetic import MACHINE
 
 MS = 1_000_000
 UNIFORM = make_uniform(1000.0, 1.0)
@@ -40,7 +38,7 @@ PROFILE = "operation,processes,bytes,calls\nallreduce,2,1000,10\nreduce,4,64,5\n
 
 def test_the_saving_of_two_processes() -> None:
     """Two messages one after the other, against an exchange: alpha + n beta instead of twice."""
-    rows = compute_benefits([Entry("allreduce", 2, 8, 10)], model_times(UNIFORM))
+    rows = compute_benefits([ProfileEntry("allreduce", 2, 8, 10)], model_times(UNIFORM))
     (row,) = rows
     assert row["baseline s"] == pytest.approx(10 * 2 * 1008e-9)
     assert row["fastest s"] == pytest.approx(10 * 1008e-9) and row["saving"] == pytest.approx(0.5)
@@ -50,7 +48,11 @@ def test_the_saving_of_two_processes() -> None:
 def test_savings_are_weighted_by_time() -> None:
     """100 s of which half is saved, and 300 s of which nothing is saved."""
     times = {8: {"native": 1e9, "ring": 0.5e9}, 64: {"native": 1e9, "ring": 2e9}}
-    profile = [Entry("reduce", 4, 8, 100), Entry("reduce", 4, 64, 300), Entry("reduce", 9, 1, 1)]
+    profile = [
+        ProfileEntry("reduce", 4, 8, 100),
+        ProfileEntry("reduce", 4, 64, 300),
+        ProfileEntry("reduce", 9, 1, 1),
+    ]
     rows = compute_benefits(profile, lambda _, p, n: times[n] if p == 4 else {})
     assert [row["fastest"] for row in rows] == ["native", "ring"]  # the longest time first
     assert sum_savings(rows) == {"reduce": pytest.approx(50 / 400)}
@@ -81,8 +83,8 @@ def test_the_profile_of_a_trace(tmp_path: Path) -> None:
     trace = mpiprof.open(synthetic.write(tmp_path / "trace"))
     entries = profile_trace(trace)
     assert [replace(entry, seconds=0.0) for entry in entries] == [
-        Entry("allreduce", 4, 8, 3, 0.0),
-        Entry("reduce", 4, 64, 1, 0.0),
+        ProfileEntry("allreduce", 4, 8, 3, 0.0),
+        ProfileEntry("reduce", 4, 64, 1, 0.0),
     ]
     assert [entry.seconds for entry in entries] == pytest.approx([0.003, 0.002])
 
@@ -145,17 +147,23 @@ def test_only_selects_algorithms(name: str) -> None:
     assert {case.name for case in cases} == {wanted}
 
 
+def plot_ratios(results: list[CaseResult]) -> list[RatioMap]:
+    """Return the plots of ratios in a report of the study."""
+    report = reduction.make_report(results, Setup(4, Options(), UNIFORM))
+    return [figure for figure in report.figures if isinstance(figure, RatioMap)]
+
+
 def test_ratios_of_the_library_over_the_fastest() -> None:
     """The library takes 3 ms, and mpiprof's algorithms 2 and 6 ms; without it, the tree 6 ms."""
     ms = {"native": 3.0, "ring": 2.0, "binary_tree": 6.0}
     results = []
     for name, value in ms.items():
         case = reduction.make_case("reduce", "sum", 4, 8, name, 4)
-        results.append(Result(case, np.array([value * MS]), np.array([1.0]), np.array([0.0])))
+        results.append(CaseResult(case, np.array([value * MS]), np.array([1.0]), np.array([0.0])))
     for several, ratio in ((results, 1.5), (results[1:], 3.0)):
-        (figure,) = reduction._plot_ratios(several)
+        (figure,) = plot_ratios(several)
         assert figure.rows == [("p = 4", [ratio])] and figure.columns == ["8 B"]
-    assert reduction._plot_ratios(results[1:2]) == []
+    assert plot_ratios(results[1:2]) == []
 
 
 def test_a_map_of_ratios_leaves_unknown_cells_out() -> None:
@@ -170,25 +178,26 @@ def make_results(run: str, rows: list[Row]) -> Results:
 
 def test_another_comparison_never_holds() -> None:
     """Even where the ratio to the stand-in is within the paper's range."""
-    labels = {"operation": "reduce", "processes": 16, "bytes": 2 << 20}
+    labels = {"operation": "reduce", "operand": "sum", "processes": 16, "bytes": 2 << 20}
     times = {"binary_tree": 3.0, "ring": 2.0, "recursive_doubling": 1.0}
     rows = [labels | {"algorithm": name, "median ms": ms} for name, ms in times.items()]
-    (figure_10,) = [e for e in rabenseifner_ratios.EXHIBITS if e.number == "Figure 10"]
+    exhibits = import_paper("rabenseifner").exhibits
+    (figure_10,) = [exhibit for exhibit in exhibits if exhibit.number == "Figure 10"]
     verdict = figure_10.claims[0].check(make_results("Cray X1", rows))
     assert verdict.state == NOT_REPRODUCIBLE and "3 to 3 times as long" in verdict.reason
 
 
 def test_the_bandwidths_of_the_cray_x1() -> None:
     """The model is fitted on 64 processes, and predicts 116 within 3 %."""
-    rows = rabenseifner_bandwidths.compute_bandwidths(True)
+    rows = rabenseifner.compute_bandwidths(True)
     results = make_results("Cray X1, 8 MB", rows)
     for row in rows:
         name = f"{row['operation']}, sum, {row['processes']} processes"
         expected = results.values.find("Bandwidths", name, "bandwidth")
         assert row["MB/s"] == pytest.approx(expected, rel=0.03)
-    assert rabenseifner_bandwidths.check_quotients(results).state == HOLDS
-    assert rabenseifner_bandwidths.check_protocols(results).state == HOLDS
-    predicted = rabenseifner_bandwidths.check_predictions(results)
+    assert rabenseifner.check_quotients(results).state == HOLDS
+    assert rabenseifner.check_protocols(results).state == HOLDS
+    predicted = rabenseifner.check_predictions(results)
     assert predicted.state == HOLDS and "allreduce, sum, 64 processes" not in predicted.reason
 
 
@@ -200,8 +209,8 @@ def test_ratios_to_the_library_here() -> None:
         rows += [labels | {"algorithm": "native", "median ms": native}]
         rows += [labels | {"algorithm": "ring", "median ms": ring}]
     results = make_results("library here", rows)
-    verdict = rabenseifner_ratios.state_library(results)
+    verdict = rabenseifner.state_library(results)
     assert verdict.state == NOT_REPRODUCIBLE
     assert verdict.reason.endswith("protocol: 3 (256 KB on 8), 0.5 (256 KB on 9)")
-    (figure,) = rabenseifner_ratios.show_library(results).figures
+    (figure,) = rabenseifner.show_library(results).figures
     assert isinstance(figure, RatioMap) and [head for head, _ in figure.rows] == ["p = 8", "p = 9"]

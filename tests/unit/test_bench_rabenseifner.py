@@ -6,15 +6,23 @@ from dataclasses import replace
 
 import pytest
 
-from mpiprof.bench.harness.figures import Map
-from mpiprof.bench.harness.options import Options
-from mpiprof.bench.harness.study import Row
-from mpiprof.bench.papers import rabenseifner, rabenseifner_claims
-from mpiprof.bench.papers.exhibits import FAILS, HOLDS, IN_PART, REFUTED, Results
-from mpiprof.bench.papers.machines import CRAY_T3E
-from mpiprof.bench.papers.paper_values import read_paper_values
-from mpiprof.bench.papers.runs import Simulation
-from mpiprof.bench.studies.reduction import PROTOCOLS
+from mpiprof.papers.harness.case import Options
+from mpiprof.papers.harness.figures import Map
+from mpiprof.papers.harness.study import Row
+from mpiprof.papers.reports import rabenseifner, rabenseifner_claims
+from mpiprof.papers.reports.exhibits import (
+    FAILS,
+    HOLDS,
+    IN_PART,
+    REFUTED,
+    ClaimVerdict,
+    Results,
+    read_paper_values,
+    read_table,
+)
+from mpiprof.papers.reports.machines import CRAY_T3E
+from mpiprof.papers.reports.runs import Simulation
+from mpiprof.papers.studies.reduction import PROTOCOLS
 
 
 def make_rows(processes: int, size: int, **ms: float) -> list[Row]:
@@ -24,6 +32,12 @@ def make_rows(processes: int, size: int, **ms: float) -> list[Row]:
 
 def make_results(rows: list[Row], run: str = "Cray T3E") -> Results:
     return Results({run: rows}, read_paper_values("rabenseifner"))
+
+
+def check_cells(results: Results, name: str) -> ClaimVerdict:
+    arguments = [row["arguments"] for row in read_table("claims", "rabenseifner")]
+    (words,) = (text.split("; ") for text in arguments if text.startswith(f"{name}; "))
+    return rabenseifner_claims.check_cells(results, *words)
 
 
 def test_of_equally_fast_protocols_the_simplest_is_in_the_map() -> None:
@@ -50,7 +64,7 @@ def test_short_vectors_need_recursive_doubling() -> None:
     rows = make_rows(4, 8, recursive_doubling=1.0, ring=2.0)
     rows += make_rows(6, 8, recursive_doubling=2.0, ring=1.0)
     rows += make_rows(6, 64, recursive_doubling=2.0, ring=1.0)  # not short
-    verdict = rabenseifner_claims.check_short(make_results(rows))
+    verdict = check_cells(make_results(rows), "short")
     assert verdict.state == IN_PART
     assert verdict.reason == "1 of 2 numbers of processes and sizes; not on 6 processes"
 
@@ -60,7 +74,7 @@ def test_the_rule_for_binary_blocks() -> None:
     rows = make_rows(96, 16384, binary_blocks=1.0, halving_doubling=2.0)
     rows += make_rows(33, 16384, binary_blocks=2.0, halving_doubling=1.0)
     rows += make_rows(32, 16384, binary_blocks=2.0, halving_doubling=1.0)  # not above 32
-    verdict = rabenseifner_claims.check_rule(make_results(rows))
+    verdict = check_cells(make_results(rows), "rule")
     assert verdict.state == HOLDS and verdict.reason.startswith("2 of 2")
 
 
@@ -98,7 +112,7 @@ def test_the_binary_tree_may_share_the_lead() -> None:
     rows += make_rows(8, 128, binary_tree=1.0, recursive_doubling=2.0)
     rows += make_rows(6, 32, binary_tree=1.0, recursive_doubling=2.0)
     results = make_results(rows)
-    verdict = rabenseifner_claims.check_short_tree(results)
+    verdict = check_cells(results, "short tree")
     assert verdict.state == IN_PART
     assert verdict.reason == "1 of 2 cells have no faster protocol; not on 6 processes"
     verdict = rabenseifner_claims.check_short_doubling(results)
@@ -113,7 +127,7 @@ def test_the_binary_tree_needs_cheaper_messages_one_way(factor: float, state: st
     assert isinstance(run, Simulation)
     run = replace(run, quick=options, machine=machine)
     results = make_results(run.obtain(quick=True).rows)
-    assert rabenseifner_claims.check_short_tree(results).state == state
+    assert check_cells(results, "short tree").state == state
 
 
 def test_binary_blocks_by_the_difference_of_exponents() -> None:
@@ -127,5 +141,5 @@ def test_binary_blocks_by_the_difference_of_exponents() -> None:
 def test_binary_blocks_on_powers_of_two() -> None:
     rows = make_rows(8, 64, binary_blocks=1.0, halving_doubling=1.0)
     rows += make_rows(6, 64, binary_blocks=1.0, halving_doubling=2.0)
-    verdict = rabenseifner_claims.check_powers(make_results(rows))
+    verdict = check_cells(make_results(rows), "powers")
     assert verdict.state == HOLDS and verdict.reason == "1 of 1 cells have equal times"

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from mpiprof.__main__ import main
-from mpiprof.bench.harness.intervals import Estimate
-from mpiprof.bench.harness.repetition import combine_tables, find_labels, repeat_study
-from mpiprof.bench.harness.study import Report, Row, format_cell, write
+from mpiprof.papers.harness.intervals import IntervalEstimate
+from mpiprof.papers.harness.repetition import combine_tables, find_labels, repeat_study
+from mpiprof.papers.harness.study import Report, Row, format_cell, write
 
 
 def make_table(*rows: dict[str, Any]) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def test_each_run_writes_its_files_and_all_runs_one_more(
     ms = iter([10.0, 12.0])
 
     def start(path: Path) -> int:
-        row: Row = {"bytes": 8, "ms ": Estimate(next(ms), 1.0, 20.0)}
+        row: Row = {"bytes": 8, "ms ": IntervalEstimate(next(ms), 1.0, 20.0)}
         write(Report(tuple(row), [row], conditions={"processes": "2"}), "A study", path)
         return 0
 

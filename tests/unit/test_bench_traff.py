@@ -6,11 +6,17 @@ import math
 
 import pytest
 
-from mpiprof.bench.harness.study import Row
-from mpiprof.bench.papers import traff_claims, traff_formulas, traff_permuted
-from mpiprof.bench.papers.exhibits import FAILS, HOLDS, IN_PART, REFUTED, Results
-from mpiprof.bench.papers.paper_values import read_paper_values
-from mpiprof.model.pipeline_formulas import count_skipping_ring_rounds, ring_block_size
+from mpiprof.collectives.pipeline_formulas import count_skipping_ring_rounds, ring_block_size
+from mpiprof.papers.harness.study import Row
+from mpiprof.papers.reports import traff, traff_claims
+from mpiprof.papers.reports.exhibits import (
+    FAILS,
+    HOLDS,
+    IN_PART,
+    REFUTED,
+    Results,
+    read_paper_values,
+)
 
 BLOCK = "pipelined_ring:block_size=1048576"
 
@@ -32,9 +38,9 @@ def make_results(run: str, rows: list[Row]) -> Results:
 
 def test_the_example_has_the_paper_s_rounds() -> None:
     """9 blocks, and 3 empty processes: 9 - 1 + 3 // 3 rounds, and 12 blocks - 1 by (1)."""
-    rows = traff_formulas.count_rounds(True)
+    rows = traff_claims.count_rounds(True)
     results = make_results("rounds", rows)
-    assert traff_formulas.check_figure_3(results).state == HOLDS
+    assert traff_claims.check_figure_3(results).state == HOLDS
     by_name = {row["distribution"]: row for row in rows}
     assert by_name["Figure 3"]["rounds"] == 9 and by_name["Figure 3"]["formula (1)"] == 11
     # 24 processes of 8 blocks each.
@@ -46,7 +52,7 @@ def test_more_rounds_than_formula_1_are_reported() -> None:
         {"distribution": "regular", "rounds": 3, "formula (1)": 2},
         {"distribution": "spike", "rounds": 2, "formula (1)": 2},
     ]
-    verdict = traff_formulas.check_formula_1(make_results("rounds", rows))
+    verdict = traff_claims.check_formula_1(make_results("rounds", rows))
     assert verdict.state == IN_PART and verdict.reason.startswith("1 of 2")
 
 
@@ -119,14 +125,14 @@ def test_a_ring_in_the_order_of_nodes_ignores_a_permutation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """4 nodes of 8: in the order of ranks, a permuted ring leaves a node at most ranks."""
-    monkeypatch.setattr(traff_permuted, "NODES", 4)
-    rows = traff_permuted._simulate_rings("spike", 1 << 20, 8)
+    monkeypatch.setattr(traff, "NODES", 4)
+    rows = traff._simulate_rings("spike", 1 << 20, 8)
     by_order: dict[str, list[float]] = {}
     for row in rows:
         by_order.setdefault(row["order"], []).append(row["permuted / world"])
     assert by_order["order of nodes"] == pytest.approx([1, 1], abs=0.1)
     assert min(by_order["order of ranks"]) > 2
-    assert traff_permuted.check_permutation(make_results("permuted", rows)).state == HOLDS
+    assert traff.check_permutation(make_results("permuted", rows)).state == HOLDS
 
 
 @pytest.mark.parametrize(

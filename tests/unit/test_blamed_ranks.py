@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from mpiprof.diagnosis.evidence import HabitEvidence
-from mpiprof.diagnosis.finding import Finding, WaitSite
-from mpiprof.reports.blamed_ranks import accented_ranks, name_ranks, takes_plural
-from mpiprof.reports.late_rank_sentences import format_cause
+from mpiprof.diagnosis.finding import Finding, HabitEvidence, WaitSite
+from mpiprof.reports.words.callsite_sentences import format_cause
+from mpiprof.reports.words.ranks_and_steps import accented_ranks, name_ranks, takes_plural
 
 
 def make_finding(cause: str, ranks: tuple[int, ...], **evidence: Any) -> Finding:

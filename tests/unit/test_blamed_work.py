@@ -7,14 +7,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from support.neighbours import make_ring
+from support.program import Program
 
 import mpiprof
 from mpiprof.store import cache
-from mpiprof.testing.neighbours import make_ring
-from mpiprof.testing.program import Program
 from mpiprof.timeline import build as timeline_build
-from mpiprof.timeline.cause_marks import list_causes, order_blamed_ranks
-from mpiprof.timeline.late_ranks import find_late_ranks
+from mpiprof.timeline.late_ranks import find_late_ranks, list_causes, order_blamed_ranks
 from mpiprof.timeline.window import MissingTiles, Request, Timeline
 from mpiprof.trace import Trace
 

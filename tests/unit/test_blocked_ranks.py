@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.neighbours import make_ring
+from support.program import Program
 from support.random_work import MS, Noise
 
 import mpiprof
-from mpiprof.diagnosis.verdict import make_verdict
-from mpiprof.reports import conclusion, sentences
-from mpiprof.testing.neighbours import make_ring
-from mpiprof.testing.program import Program
+from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.reports.words import conclusion, finding_sentences
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Int
 
@@ -46,7 +46,7 @@ def record(waits_ms: Int, messages: bool, folder: Path, *, blocked: bool) -> Tra
 def lines_of(trace: Trace) -> str:
     findings = trace.findings()
     lines = conclusion.verdict_lines(trace, make_verdict(trace, findings))
-    return " ".join([*lines, *(sentences.finding_text(trace, one) for one in findings)])
+    return " ".join([*lines, *(finding_sentences.finding_text(trace, one) for one in findings)])
 
 
 @BOTH

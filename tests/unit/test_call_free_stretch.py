@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.program import Program
 
 import mpiprof
-from mpiprof.diagnosis.verdict import find_call_free_stretch, make_verdict
-from mpiprof.reports.conclusion import verdict_lines
-from mpiprof.testing.program import Program
+from mpiprof.diagnosis.findings import find_call_free_stretch, make_verdict
+from mpiprof.reports.words.conclusion import verdict_lines
 from mpiprof.trace import Trace
 
 RANKS, STEPS, MS = 3, 10, 1_000_000

@@ -11,9 +11,9 @@ from mpiprof.dashboard.figures import algorithms, axes, callsite, instance
 from mpiprof.dashboard.figures.callsite import CallsiteArrivals
 
 from mpiprof.diagnosis.arrival_statistics import LateRank
+from mpiprof.interface.tokens import get_colour
 from mpiprof.metrics.arrival_pattern import ArrivalPattern
 from mpiprof.reports.pictures.rank_rows import HEIGHT_PX, MAX_ROWS, make_rank_rows, make_row_ticks
-from mpiprof.reports.tokens import get_colour
 
 MS = 1e6
 NO_PHASES = pd.DataFrame(columns=["first_instance", "last_instance"])

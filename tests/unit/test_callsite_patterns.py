@@ -12,8 +12,8 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.reports.compare_sentences import verdict_paragraphs
 from mpiprof.reports.site_labels import exact_pattern
+from mpiprof.reports.words.compare_sentences import verdict_paragraphs
 from mpiprof.trace.sites import matches_pattern
 
 MS = 1_000_000

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.program import Program
 
 import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.diagnosis.cause_changes import CauseChange, compare_causes
-from mpiprof.testing.program import Program
 from mpiprof.trace import Trace
 
 MS = 1_000_000
@@ -39,6 +39,14 @@ def _simulate(
         program.collective("allreduce", f"md.py:{line}:step", own_ns=own_ns.astype(np.int64))
         program.collective("bcast", "md.py:20:step", own_ns=MS)
     return mpiprof.open(program.write(folder))
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Return the folders of a run without a late rank, and of one with it."""
+    folder = tmp_path_factory.mktemp("pair")
+    runs = [_simulate(folder / "a", 1), _simulate(folder / "b", 2, 2.0)]
+    return [str(trace.path) for trace in runs]
 
 
 def _find_certain(before: list[Trace], after: list[Trace]) -> list[CauseChange]:
@@ -89,10 +97,8 @@ def test_equal_runs_rarely_differ_in_a_cause(tmp_path: Path) -> None:
     assert not any(_find_certain([first], [other]) for first, other in pairs)
 
 
-def test_compare_names_the_new_cause(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _simulate(tmp_path / "a", 1)
-    _simulate(tmp_path / "b", 2, 2.0)
-    names = ["compare", str(tmp_path / "a"), str(tmp_path / "b")]
+def test_compare_names_the_new_cause(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["compare", *pair]
     assert main(names) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "New in B: rank 3 works 1.96 ms longer" in text
@@ -122,12 +128,9 @@ def test_compare_names_the_new_cause(tmp_path: Path, capsys: pytest.CaptureFixtu
     ],
 )
 def test_fail_on_judges_places_and_causes(
-    expression: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    expression: str, code: int, pair: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _simulate(tmp_path / "a", 1)
-    _simulate(tmp_path / "b", 2, 2.0)
-    names = [str(tmp_path / "a"), str(tmp_path / "b")]
-    assert main(["compare", *names, "--fail-on", expression]) == code
+    assert main(["compare", *pair, "--fail-on", expression]) == code
     printed = capsys.readouterr().err
     kind = "cause" if "cause.added" in expression else "place"
     assert (f"is met by 1 {kind}, first " in printed) == (code == 3)
@@ -144,10 +147,9 @@ def test_fail_on_judges_places_and_causes(
     ],
 )
 def test_fail_on_of_a_report_judges_places_and_findings(
-    expression: str, code: int, tmp_path: Path
+    expression: str, code: int, pair: list[str]
 ) -> None:
-    _simulate(tmp_path / "a", 1, 2.0)
-    assert main(["report", str(tmp_path / "a"), "--fail-on", expression]) == code
+    assert main(["report", pair[1], "--fail-on", expression]) == code
 
 
 def test_runs_without_causes_are_not_compared(tmp_path: Path) -> None:

@@ -28,10 +28,10 @@ from support.cause_judgement import (
 from support.cause_specs import Result, Truth, renew, run_spec
 from support.spec_files import Spec, read_specs
 
-from mpiprof.diagnosis.evidence import HabitEvidence, WorkLocation
-from mpiprof.diagnosis.finding import CAUSES, Finding
-from mpiprof.diagnosis.verdict import make_verdict
-from mpiprof.reports import conclusion, json, sentences
+from mpiprof.diagnosis.finding import CAUSES, Finding, HabitEvidence, WorkLocation
+from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.reports import json
+from mpiprof.reports.words import conclusion, finding_sentences
 from mpiprof.trace import Trace
 
 SPECS = read_specs()
@@ -83,9 +83,12 @@ def check_statements(trace: Trace) -> None:
     for finding in findings:
         assert finding.cause in CAUSES
         assert 0 <= finding.share <= 1 and 0 <= finding.certainty <= 1
-        text = sentences.finding_text(trace, finding)
+        text = finding_sentences.finding_text(trace, finding)
         assert not re.search(r"\bnan\b| -\d|None", text)
-        assert len(text) < MAX_TEXT and len(sentences.finding_title(trace, finding)) < MAX_TITLE
+        assert (
+            len(text) < MAX_TEXT
+            and len(finding_sentences.finding_title(trace, finding)) < MAX_TITLE
+        )
         late = getattr(finding.evidence, "late_instances", None)
         assert late is None or 0 < late <= finding.habit.instances
     verdict = make_verdict(trace, findings)

@@ -6,16 +6,15 @@ from pathlib import Path
 
 import pytest
 from support import cause_messages, cause_programs
+from support.neighbours import make_grid
+from support.program import Program
 from support.random_work import MS, Noise
+from support.simulation import Network
 from support.small_chunks import write_small_chunks
 
 import mpiprof
-from mpiprof.causes.cause import FoundCause
-from mpiprof.causes.segments import RemovedSegment, list_removed_segments
+from mpiprof.causes.cause import FoundCause, RemovedSegment, list_removed_segments
 from mpiprof.metrics import analysis_memory, run_windows
-from mpiprof.testing.neighbours import make_grid
-from mpiprof.testing.program import Program
-from mpiprof.testing.simulation import Network
 
 RANKS, STEPS, WINDOWS = 8, 60, 4
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import ruptures
 
-from mpiprof.causes.habits.segmentation import segment_columns
+from mpiprof.causes.habits.series import segment_columns
 
 
 def stepped(random: np.random.Generator, rows: int, columns: int) -> np.ndarray:

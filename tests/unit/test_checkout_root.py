@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 from support import ROOT
 from support.jobs import clean_environment
+from support.synthetic import Synthetic
 
 from mpiprof.__main__ import VERBS
 from mpiprof.interface.installation import library_folder
-from mpiprof.testing.synthetic import Synthetic
 
 # Arguments of verbs that need no trace.
 WITHOUT_TRACE = {

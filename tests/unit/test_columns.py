@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from mpiprof.dashboard import callsite_table, grid
+from mpiprof.dashboard import callsite_table
+from mpiprof.dashboard.pages import callsites as callsites_page
 from mpiprof.dashboard.trace_data import TraceData
 from mpiprof.dashboard.url_state import PageState
 from support import ROOT
@@ -21,7 +22,7 @@ from mpiprof.__main__ import main
 from mpiprof.formats import export_columns
 from mpiprof.interface.format_units import UNKNOWN
 from mpiprof.metrics import callsites, column, columns
-from mpiprof.metrics.summary_callsites import TIME_SUMS, SummarySums
+from mpiprof.metrics.callsite_sums import TIME_SUMS, SummarySums
 from mpiprof.trace import Trace
 
 MS = 1_000_000
@@ -134,15 +135,15 @@ def test_the_grid_shows_an_added_column(folder: Path) -> None:
     data = TraceData("trace", folder)
     shown = {
         c["field"]: c
-        for c in grid.make_grid([], PageState()).to_plotly_json()["props"]["columnDefs"]
+        for c in callsites_page.make_grid([], PageState()).to_plotly_json()["props"]["columnDefs"]
     }
     defined = shown["half_spread_ns"]
     assert (defined["headerName"], defined["width"]) == ("ω½", 123)
     assert defined["headerTooltip"] == "half of last minus first arrival"
     assert defined["valueFormatter"] == {"function": "duration(params.value, params)"}
-    rows = grid.make_grid_rows(data, PageState())
+    rows = callsites_page.make_grid_rows(data, PageState())
     assert [row["half_spread_ns"] for row in rows] == [1_500_000, 500_000]
-    assert grid.sort_model(PageState(page_keys={"sort": "-half_spread_ns"})) == {
+    assert callsites_page.sort_model(PageState(page_keys={"sort": "-half_spread_ns"})) == {
         "half_spread_ns": {"sort": "desc", "sortIndex": 0}
     }
     facts = dict(callsite_table.callsite_facts(data.callsites.iloc[0].to_dict()))
@@ -214,12 +215,12 @@ def test_tables_for_people_have_the_columns_of_the_table_alone(
 
 def test_the_grid_has_the_columns_of_the_table_alone(folder: Path) -> None:
     names = {c.name for c in columns.COLUMNS if columns.GRID in c.views}
-    assert {c.name for c in grid.shown()} == names
+    assert {c.name for c in callsites_page.shown()} == names
     names -= {c.name for c in columns.of_messages() if c.recorded is None} - {"wait_share"}
-    for row in grid.make_grid_rows(TraceData("trace", folder), PageState()):
+    for row in callsites_page.make_grid_rows(TraceData("trace", folder), PageState()):
         assert set(row) == names | {"callsite", "instances"}
     functions = set(re.findall(r"^    (\w+)[:,]", SCRIPT.read_text("utf-8"), re.MULTILINE))
-    numbers = {c.quantity for c in grid.shown()} - {*column.TEXTS, "rank", "picture"}
+    numbers = {c.quantity for c in callsites_page.shown()} - {*column.TEXTS, "rank", "picture"}
     assert numbers and numbers <= functions  # the browser has a format of each quantity
 
 

@@ -18,11 +18,11 @@ from support.wait_until import HANG_S
 
 import mpiprof
 from mpiprof.__main__ import VERBS, import_command, main
+from mpiprof.collectives.machine import machine_of_table
 from mpiprof.commands import doctor
 from mpiprof.interface.installation import DISTRIBUTION, pip_command
 from mpiprof.interface.shell_hints import format_command as suggested
 from mpiprof.launch import mpiexec
-from mpiprof.model.machine import machine_of_table
 
 
 def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:

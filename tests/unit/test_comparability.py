@@ -11,8 +11,8 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.diagnosis.run_time_change import RunTimeChange
-from mpiprof.reports import compare_sentences
+from mpiprof.diagnosis.time_changes import RunTimeChange
+from mpiprof.reports.words import compare_sentences
 
 MS = 1_000_000
 
@@ -108,7 +108,7 @@ def test_an_interval_wider_than_the_run_time_is_not_printed(
     times_s: tuple[float, ...], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, after, interval = (time * 1e9 for time in times_s)
-    change = RunTimeChange(before, after, interval, is_assumed=True)
+    change = RunTimeChange(before, after, interval, abs(after - before) > interval, is_assumed=True)
     monkeypatch.setattr(compare_sentences, "measure_run_times", lambda *_: change)
     sentence = compare_sentences.run_time_sentence([], [])
     assert sentence.startswith(expected)

@@ -13,7 +13,7 @@ import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.diagnosis.compare import compare, match_callsites
 from mpiprof.diagnosis.compare_verdict import Difference, judge_difference
-from mpiprof.reports.compare_sentences import verdict_paragraphs as in_words
+from mpiprof.reports.words.compare_sentences import verdict_paragraphs as in_words
 from mpiprof.trace import Trace
 
 MS = 1_000_000

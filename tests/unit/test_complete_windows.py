@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from support.program import Program
 
 import mpiprof
-from mpiprof.reports import phrases
-from mpiprof.testing.program import Program
+from mpiprof.reports.words import trace_sentences
 from mpiprof.trace.complete_windows import intersect_stretches, pair_marks
 
 
@@ -55,10 +55,10 @@ def test_a_trace_says_which_share_is_complete(tmp_path: Path) -> None:
     trace = write_trace(tmp_path / "b", marks)
     assert trace.complete_windows == [(begin, half)]
     assert trace.complete_share == pytest.approx(0.5, abs=0.01)
-    assert phrases.message_record(trace) == (
+    assert trace_sentences.message_record(trace) == (
         "Message calls are recorded completely for 50 % of the run, in 1 window; sums of waiting "
         "for messages are scaled from there"
     )
     whole = write_trace(tmp_path / "c", {rank: [("begin_ns", begin)] for rank in (0, 1)})
     assert whole.complete_windows == [(begin, end)] and whole.complete_share == 1
-    assert phrases.message_record(whole) == ""
+    assert trace_sentences.message_record(whole) == ""

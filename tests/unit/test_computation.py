@@ -11,7 +11,7 @@ import pytest
 from support.wait_until import HANG_S, wait_until
 
 from dashboard import timeline_data
-from dashboard.computation import BusyError, CancelledError, Computation
+from dashboard.computation import BackgroundComputation, BusyError, CancelledError
 from mpiprof.errors import MpiprofError
 from mpiprof.timeline.segments import Progress
 
@@ -34,7 +34,7 @@ class Steps:
 
 def test_a_cancelled_computation_ends_at_its_next_step() -> None:
     work = Steps()
-    making = Computation("Working", work.run)
+    making = BackgroundComputation("Working", work.run)
     work.step.release(3)
     while work.done < 3:
         assert not making.has_ended(0.01)

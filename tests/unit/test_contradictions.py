@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 from support.message_traces import sums
+from support.program import Program
 from support.random_work import MS, Noise
 from support.synthetic import MACHINE, Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.diagnosis.verdict import make_verdict
-from mpiprof.reports import conclusion
-from mpiprof.testing.program import Program
+from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.reports.words import conclusion
 from mpiprof.trace import Trace
 
 

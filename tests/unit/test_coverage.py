@@ -12,7 +12,7 @@ import mpiprof
 from mpiprof.diagnosis.compare import compare
 from mpiprof.diagnosis.compare_verdict import judge_difference
 from mpiprof.metrics.coverage import LOST_REASON
-from mpiprof.reports.compare_sentences import verdict_paragraphs as in_words
+from mpiprof.reports.words.compare_sentences import verdict_paragraphs as in_words
 from mpiprof.trace import Trace
 
 MS = 1_000_000

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from mpiprof.formats import csv as formats_csv
+from mpiprof.formats import table_files
 from mpiprof.interface.spreadsheet_cells import protect_cell
 
 FORMULAS = ("=1+1", "+1+1", "-cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", "\r=1", " =1", "＝1", "-1+2")
@@ -34,7 +34,7 @@ def test_a_written_table_has_no_formula(tmp_path: Path, dtype: str) -> None:
     flags = [True] * len(names)
     table = pd.DataFrame({"name": names, "number": numbers, "flag": flags})
     path = tmp_path / "table.csv"
-    assert formats_csv.write(path, [table], lambda _: None) == len(names)
+    assert table_files.write_csv(path, [table], lambda _: None) == len(names)
     with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [row["name"] for row in rows] == [*(f"'{text}" for text in formulas), "plain"]

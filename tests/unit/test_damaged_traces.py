@@ -16,13 +16,14 @@ import pandas as pd
 import pytest
 from benchmarks import damage
 from support.page_traces import write_damaged
-from support.synthetic import Synthetic, make_chunks, make_head_chunk
+from support.synthetic import Synthetic, upgrade_folder
 
 import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.errors import TraceError
-from mpiprof.reports import phrases, run_summary
-from mpiprof.testing.synthetic import upgrade_folder
+from mpiprof.reports import run_summary
+from mpiprof.reports.words import trace_sentences
+from mpiprof.trace.writer import make_chunks, make_head_chunk
 
 pytestmark = pytest.mark.slow
 
@@ -361,7 +362,7 @@ def test_lost_meta_data_are_reported_with_effect_and_remedy(
     path.unlink()
     if content is not None:
         path.write_text(content)
-    sentence = phrases.loss_sentence(mpiprof.open(folder))
+    sentence = trace_sentences.loss_sentence(mpiprof.open(folder))
     assert "program's name" in sentence and "Copy meta.json again" in sentence
     assert "lost calls" not in sentence and "starting" not in sentence
     for verb in ("report", "status"):

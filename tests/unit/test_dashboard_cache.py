@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from support.synthetic import RECORD_TYPE, Synthetic, make_chunks, make_head_chunk
+from support.synthetic import Synthetic
 
 from mpiprof.__main__ import main
 from mpiprof.diagnosis.lazy_tables import DERIVED
 from mpiprof.store import cache, cached_trace, values
 from mpiprof.timeline import build
 from mpiprof.trace import Trace
+from mpiprof.trace.writer import RECORD_TYPE, make_chunks, make_head_chunk
 
 # Arguments: one call site, or two.
 ARGUMENTS: dict[str, tuple[Any, ...]] = {

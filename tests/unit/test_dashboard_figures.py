@@ -8,10 +8,10 @@ import pytest
 from mpiprof.dashboard import theme
 from mpiprof.dashboard.figures import algorithms, axes
 
-from mpiprof.model import problem_spec
-from mpiprof.model.simulate import simulate
-from mpiprof.operations import OPERATIONS
-from mpiprof.reports import colours
+from mpiprof.collectives import problem_spec
+from mpiprof.collectives.simulate import simulate
+from mpiprof.facts.operations import OPERATIONS
+from mpiprof.interface import tokens
 from mpiprof.reports.pictures.rank_rows import MAX_ROWS
 
 MS = 1e6
@@ -57,20 +57,20 @@ def test_an_operation_has_the_same_colour_everywhere() -> None:
     names = list(OPERATIONS)
     for some in (names, names[::-1], ["allgatherv", "allgather"], ["comm_split", "barrier"]):
         painted = theme.state_colours("operation", some)
-        assert painted == [colours.operation_colour(name) for name in some]
-    assert colours.operation_colour("comm_split") != colours.operation_colour("barrier")
+        assert painted == [tokens.operation_colour(name) for name in some]
+    assert tokens.operation_colour("comm_split") != tokens.operation_colour("barrier")
 
 
 def test_colours_differ_without_hue() -> None:
-    assert contrast(colours.WAITING, theme.OUTSIDE) > 1.4
-    assert contrast(colours.WORK, theme.OUTSIDE) > 1.4
+    assert contrast(tokens.WAITING, theme.OUTSIDE) > 1.4
+    assert contrast(tokens.WORK, theme.OUTSIDE) > 1.4
     operations = ("allreduce", "alltoall", "allgather", "bcast", "barrier", "gather")
-    assert len({colours.operation_colour(name) for name in operations}) == len(operations)
+    assert len({tokens.operation_colour(name) for name in operations}) == len(operations)
 
 
 @pytest.mark.parametrize("name", ["iallreduce", "allreduce_init", "allreduce"])
 def test_an_operation_has_one_colour_in_all_its_forms(name: str) -> None:
-    assert colours.operation_colour(name) == colours.operation_colour("allreduce")
+    assert tokens.operation_colour(name) == tokens.operation_colour("allreduce")
 
 
 @pytest.mark.parametrize(

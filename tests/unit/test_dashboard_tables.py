@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mpiprof.dashboard import callsite_algorithms, filtered_tables, grid, predictions, run_facts
-from mpiprof.dashboard.pages import compare, live, timeline
+from mpiprof.dashboard import callsite_algorithms, filtered_tables, layout, predictions
+from mpiprof.dashboard.pages import callsites, compare, live, timeline
 from mpiprof.dashboard.trace_data import MAX_RANKS, TraceContext, TraceData
 from mpiprof.dashboard.url_state import RUNS, SHARED_KEYS, PageState, parse, parse_ranks
 from support.dashboard_traces import MS, plain
@@ -22,7 +22,7 @@ from mpiprof.errors import TraceError, UsageError
 from mpiprof.metrics.arrival_pattern import read_arrival_pattern
 from mpiprof.metrics.rank_totals import make_rank_totals, point_to_point_time, read_instance
 from mpiprof.reports.overview import callsite_rows
-from mpiprof.reports.rank_locations import describe_location
+from mpiprof.reports.words.ranks_and_steps import describe_location
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +189,7 @@ def test_the_address_is_read_and_written_back() -> None:
     ],
 )
 def test_the_grids_filters_are_read_with_bounds(where: str, fields: list[str]) -> None:
-    assert sorted(grid.filter_model(PageState(page_keys={"where": where}))) == sorted(fields)
+    assert sorted(callsites.filter_model(PageState(page_keys={"where": where}))) == sorted(fields)
 
 
 def test_no_page_redefines_a_shared_key() -> None:
@@ -198,7 +198,7 @@ def test_no_page_redefines_a_shared_key() -> None:
 
 
 def test_the_grids_order_is_read_with_bounds() -> None:
-    found = grid.sort_model(
+    found = callsites.sort_model(
         PageState(page_keys={"sort": "-wait_share,sites,,-,worst_imbalance_over_run,__proto__"})
     )
     assert found == {
@@ -245,9 +245,9 @@ def test_the_facts_state_that_a_trace_is_a_sample(tmp_path: Path) -> None:
     arrivals = np.array([[1, 2], [7, 8]]) * MS
     synthetic.add_collective("barrier", arrivals, arrivals + 2 * MS)
     folder = synthetic.write(tmp_path / "sampled")
-    reported = dict(run_facts.list_facts(TraceData("sampled", folder)))
+    reported = dict(layout.list_facts(TraceData("sampled", folder)))
     assert reported["sampled"].startswith("one instance in 5: sums are estimated from these")
-    assert "sampled" not in dict(run_facts.list_facts(TraceData("all", plain(tmp_path / "all", 2))))
+    assert "sampled" not in dict(layout.list_facts(TraceData("all", plain(tmp_path / "all", 2))))
 
 
 def test_only_the_traces_given_can_be_named(tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ def test_a_job_that_hangs_is_never_shown_in_the_colour_of_one_that_runs(
     monkeypatch.setattr(live, "trace_now_ns", lambda _: 20 * 10**9)
     strip = json.dumps(live.make_strip(data, PageState()), default=plain_of)
     assert '"Different roots: Ranks name different roots' in strip and '"state dead"' in strip
-    style = Path(str(grid.__file__)).with_name("assets") / "style.css"
+    style = Path(str(layout.__file__)).with_name("assets") / "style.css"
     (rule,) = [line for line in style.read_text().splitlines() if "#live-strip a.dead" in line]
     assert "border-left-color: var(--late); background: color-mix(in srgb, var(--late)" in rule
 

@@ -26,7 +26,7 @@ from mpiprof.formats.dataset import write as write_dataset
 from mpiprof.interface import progress
 from mpiprof.metrics import aggregate, batch_map
 from mpiprof.metrics.collective_waits import CollectiveWaits
-from mpiprof.metrics.library_algorithms import name_shapes
+from mpiprof.metrics.shape_names import name_shapes
 from mpiprof.store import dask_workers
 from mpiprof.trace import Trace, dataset
 from unit.test_run_windows import halo, open_in_windows

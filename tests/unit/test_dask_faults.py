@@ -19,7 +19,7 @@ from mpiprof.diagnosis.lazy_tables import DERIVED
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.installation import install_command
 from mpiprof.metrics import batch_map
-from mpiprof.metrics.library_algorithms import name_shapes
+from mpiprof.metrics.shape_names import name_shapes
 from mpiprof.store import dask_workers
 from mpiprof.trace import Trace
 

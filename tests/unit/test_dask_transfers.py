@@ -14,7 +14,7 @@ from support.dataset_traces import exported
 from support.synthetic import Synthetic
 
 from mpiprof.diagnosis.lazy_tables import DERIVED
-from mpiprof.metrics.library_algorithms import name_shapes
+from mpiprof.metrics.shape_names import name_shapes
 from mpiprof.store import dask_workers
 from mpiprof.trace import Trace
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,11 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.account import delay_graph
-from mpiprof.account.delay_graph import DelayGraph, Intervals
+from mpiprof.account.delay_graph import DelayGraph, Waits, WorkIntervals
 from mpiprof.account.work_intervals import INSIDE, NOWHERE, UNRECORDED, number_same_work
 from mpiprof.trace.types import Int
 
+RANKS = 5
 Wait = tuple[int, int, int, list[tuple[int, int]]]  # awaited, until, since, members with begins
 Work = tuple[int, int, int, int]  # rank, begin, end, key
 
@@ -33,7 +35,7 @@ def make_graph(waits: list[Wait], work: list[Work], ranks: int) -> DelayGraph:
 
     groups, of_members = columns([wait[:3] for wait in waits], 3), columns(list(members), 4)
     made = order_waits(*groups, *of_members)
-    return DelayGraph(made, Intervals(*columns(list(work), 4)), ranks)
+    return DelayGraph(made, WorkIntervals(*columns(list(work), 4)), ranks)
 
 
 def costs(waits: list[Wait], work: list[Work], ranks: int) -> list[float]:
@@ -124,7 +126,7 @@ def test_costs_of_random_waits_equal_those_of_the_definition(seed: int) -> None:
             since = max(end - int(random.integers(1, 30)), 0)
             waits.append((awaited, now, since, [(rank, end)]))
     made, same = make_graph(waits, work, 4).waits, [0, 0, 2]
-    intervals = Intervals(*(np.array(of, np.int64) for of in zip(*work, strict=True)))
+    intervals = WorkIntervals(*(np.array(of, np.int64) for of in zip(*work, strict=True)))
     found = DelayGraph(made, intervals, 4, np.array(same)).compute_costs()
     expected = define_costs(made, intervals, 4, np.ones(len(waits)), same)
     for values, known in zip((found.interval_ns, found.rest_ns), expected, strict=True):
@@ -164,6 +166,41 @@ def test_the_slow_rank_of_a_halo_exchange_bears_nearly_all_cost(ranks: int, nois
     assert found.interval_ns.sum() + found.rest_ns.sum() == pytest.approx(total)
     assert by_rank[ranks // 2] >= 0.97 * total
     assert found.interval_ns.min() >= 0 and found.rest_ns.min() >= 0
+
+
+def define_items(waits: Waits, intervals: WorkIntervals, wait_key: int) -> list[list[int]]:
+    """Return begin, end, number and key of all items by rank and time, without overlaps."""
+    columns = intervals.rank, intervals.begin_ns, intervals.end_ns
+    rows = list(zip(*columns, range(len(intervals.rank)), intervals.key, strict=True))
+    members = zip(waits.rank, waits.begin_ns, waits.end_ns, waits.group, strict=True)
+    rows += [(*of_wait, wait_key) for of_wait in members][::-1]
+    items: list[list[int]] = []
+    for rank in range(RANKS):
+        of_rank = sorted(([*row[1:]] for row in rows if row[0] == rank), key=lambda item: item[0])
+        if any(later[0] < item[1] for item, later in pairwise(of_rank)):
+            for item, later in pairwise(of_rank):
+                later[1] = max(later[1], item[1])
+                later[0] = max(later[0], item[1])
+        items += [[int(value) for value in item] for item in of_rank]
+    return items
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_items_are_ordered_without_overlaps(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    count, width = 60 * (seed % 3), (3, 40)[seed // 3]
+
+    def draw(rows: int) -> tuple[Int, Int, Int]:
+        rank, begin_ns = random.integers(0, RANKS - 1, rows), random.integers(0, 2000, rows)
+        return rank, begin_ns, begin_ns + random.integers(0, width, rows)
+
+    intervals = WorkIntervals(*draw(count), random.integers(0, 4, count))
+    rank, begin_ns, end_ns = draw(20)
+    zeros, first = np.zeros(3, np.int64), np.array([0, 5, 5, 20])
+    waits = Waits(zeros, zeros, zeros, first, rank, begin_ns, end_ns)
+    graph = DelayGraph(waits, intervals, RANKS)
+    expected = define_items(waits, intervals, int(intervals.key.max(initial=-1)) + 1)
+    assert [list(item) for item in graph._items.tolist()] == expected
 
 
 @pytest.mark.parametrize(("ranks", "noise"), [(2, 0.3), (8, 0.3), (32, 0.1)])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.diagnosis import delay_reasons
@@ -21,7 +22,6 @@ from mpiprof.diagnosis.delay_reasons import (
     explain_delay,
     find_largest_reason,
 )
-from mpiprof.testing.synthetic import Synthetic
 
 MS = 1_000_000
 LENGTH, DELAY = 5 * MS, 8 * MS  # of the usual intervals

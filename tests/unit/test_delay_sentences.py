@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.neighbours import make_ring
+from support.program import Program
 from support.random_work import MS, Noise
 from support.where_samples import add_samples
 
 import mpiprof
-from mpiprof.diagnosis.verdict import make_verdict
-from mpiprof.reports import conclusion, sentences
-from mpiprof.testing.neighbours import make_ring
-from mpiprof.testing.program import Program
+from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.reports.words import conclusion, finding_sentences
 from mpiprof.trace import Trace
 from mpiprof.trace.sites import describe_sites, format_site
 
@@ -43,7 +43,7 @@ def test_the_steps_of_a_rare_delay_are_named(messages: bool, tmp_path: Path) -> 
     trace = mpiprof.open(late_in_few_steps(messages).write(tmp_path / "t"))
     first = trace.findings()[0]
     assert first.ranks == (3,)
-    text = sentences.problem_sentence(trace, first)
+    text = finding_sentences.problem_sentence(trace, first)
     assert ", in 7 of 200 steps: 11 to 12, 60, 97, ..., 189: " in text
 
 
@@ -128,7 +128,7 @@ def test_findings_about_a_late_rank_do_not_contradict(messages: bool, tmp_path: 
     trace = mpiprof.open(late_before_a_barrier(messages).write(tmp_path / "t"))
     first = trace.findings()[0]
     assert (first.cause, first.ranks) == ("rank" if messages else "serial_section", (5,))
-    texts = [sentences.finding_text(trace, one) for one in trace.findings()]
+    texts = [finding_sentences.finding_text(trace, one) for one in trace.findings()]
     assert "varies too much" not in " ".join(texts)
     expected = "This holds in 25 of 25 steps.", "steadily", "25 times"
     assert any(text in texts[0] for text in expected)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.program import Program
 from support.random_work import MS, Noise
 
 import mpiprof
 from mpiprof.diagnosis.finding import Finding
-from mpiprof.reports import sentences
-from mpiprof.testing.program import Program
+from mpiprof.reports.words import finding_sentences
 
 pytestmark = pytest.mark.heavy
 Late = Callable[[int], tuple[int, int]]  # rank and delay in ns of a step
@@ -30,7 +30,7 @@ def first_finding(folder: Path, steps: int, late: Late) -> tuple[Finding, str]:
         program.collective("allreduce", "app.py:1:main")
     trace = mpiprof.open(program.write(folder / "t"))
     finding = trace.findings()[0]
-    return finding, sentences.finding_text(trace, finding)
+    return finding, finding_sentences.finding_text(trace, finding)
 
 
 def late_in(steps: set[int]) -> Late:

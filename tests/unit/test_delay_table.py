@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mpiprof.account.work_intervals import INSIDE, NOWHERE, number_pairs
-from mpiprof.metrics.time_order import number_codes
+from mpiprof.metrics.row_order import number_codes
 
 
 @pytest.mark.parametrize("limit", [60, 600, 100_000])

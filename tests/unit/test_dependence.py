@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from support.uniform_machine import make_uniform
 
+from mpiprof.collectives.dependence import find_dependence
+from mpiprof.collectives.schedule import Problem, find
+from mpiprof.collectives.simulate import simulate
+from mpiprof.facts.operations import WaitRule
 from mpiprof.metrics.wait_states import Group, awaited_rows, compute_waits
-from mpiprof.model.dependence import find_dependence
-from mpiprof.model.schedule import Problem, find
-from mpiprof.model.simulate import simulate
-from mpiprof.operations import WaitRule
 from mpiprof.trace.types import Int
 
 ROOTED = [

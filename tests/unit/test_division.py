@@ -9,16 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from support.neighbours import make_ring
 from support.page_traces import write_summary
+from support.program import Program
+from support.simulation import Network
+from support.small_chunks import write_small_chunks
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.account.division import Division, divide_time
-from mpiprof.reports.division import division_as_data, division_sentences, round_shares
-from mpiprof.testing.neighbours import make_ring
-from mpiprof.testing.program import Program
-from mpiprof.testing.simulation import Network
+from mpiprof.account.division import COLUMNS, Division, divide_time
+from mpiprof.metrics import analysis_memory
+from mpiprof.reports.words.division import division_as_data, division_sentences, round_shares
 from mpiprof.trace import Trace
 
 MS = 1_000_000
@@ -119,6 +122,32 @@ def test_transfers_beyond_the_usual_time_are_unexplained(tmp_path: Path) -> None
     assert divide_time(_write_sends(tmp_path / "u", [0] * 50)).message_unexplained_ns == 0
 
 
+def test_a_run_in_windows_has_the_division_of_the_whole_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Transfers of one kind take longer in a part of the run that is more than one window."""
+    write_small_chunks(monkeypatch)
+    random = np.random.default_rng(5)
+    program = Program(4, Network(bytes_per_ns=1.0))
+    for step in range(300):
+        program.work(random.integers(MS // 2, MS, 4))
+        is_slow = random.random() < (0.7 if 100 <= step < 200 else 0.05)
+        delay_ns = round(MS * random.exponential(25.0 if is_slow else 0.1))
+        program.network.slow_links.update({(0, 1): delay_ns})  # type: ignore[attr-defined]
+        program.message([0, 3], [1, 2], bytes_=4 * MS)
+        program.collective("allreduce")
+    trace = mpiprof.open(program.write(tmp_path / "t"))
+    exact, max_bytes = divide_time(trace), analysis_memory.count_analysis_bytes(trace) / 3.5
+    assert exact.message_unexplained_ns > 0.2 * exact.whole_ns
+    monkeypatch.setattr(analysis_memory, "MAX_BYTES", max_bytes)
+    trace = mpiprof.open(tmp_path / "t")
+    assert len(trace.derive("run_windows")) > 3
+    in_windows = divide_time(trace).parts
+    for name, time_ns in exact.parts.items():
+        assert in_windows[name] == pytest.approx(time_ns, abs=0.01 * exact.whole_ns), name
+    assert " (computing is 100 % minus the other shares)." in division_sentences(trace)
+
+
 def test_a_ring_accounts_for_the_stretch_that_it_holds(tmp_path: Path) -> None:
     program = Program(2, ring=100)
     for step in range(400):
@@ -136,7 +165,7 @@ def test_a_sample_is_scaled_and_says_so(tmp_path: Path) -> None:
     sampled = divide_time(trace)
     assert sampled.whole_ns == exact.whole_ns
     assert sampled.collective_wait_ns == pytest.approx(exact.collective_wait_ns, rel=0.3)
-    basis = "(collectives scaled from one instance in 4, computing is the rest of the time)"
+    basis = "(collectives scaled from one instance in 4, computing is 100 % minus the other shares)"
     assert basis in division_sentences(trace)
     assert not division_as_data(trace)["exact"]
 
@@ -155,8 +184,9 @@ def test_windows_scale_the_waits_and_say_so(tmp_path: Path) -> None:
     windows = divide_time(trace)
     assert windows.whole_ns == exact.whole_ns
     assert windows.message_wait_ns == pytest.approx(exact.message_wait_ns, rel=0.1)
-    basis = "(waiting for messages scaled from 50 % of the run, computing is the rest of the time)"
-    assert basis in division_sentences(trace)
+    basis = "waiting for messages scaled from 50 % of the run"
+    remaining = "computing is 100 % minus the other shares"
+    assert f"({basis}, {remaining})" in division_sentences(trace)
 
 
 def test_a_summary_has_the_division_without_causes(tmp_path: Path) -> None:
@@ -165,8 +195,18 @@ def test_a_summary_has_the_division_without_causes(tmp_path: Path) -> None:
     assert inside_ns > 0
     assert division.collective_ns == pytest.approx(inside_ns)
     assert division.work_ns == pytest.approx(trace.process_time_ns - inside_ns)
-    basis = "(from sums, without causes, computing is the rest of the time)"
+    basis = "(from sums, without causes, computing is 100 % minus the other shares)"
     assert basis in division_sentences(trace)
+
+
+def test_the_basis_of_computing_is_stated_only_with_its_share(tmp_path: Path) -> None:
+    program = Program(2, start_ns=0)
+    program.collective("allreduce", own_ns=[0, MS])
+    trace = mpiprof.open(program.write(tmp_path / "t"))
+    trace._derived["ledger_sums"] = lambda _: None
+    in_collectives = pd.DataFrame([[0.0, 1.0, *[0.0] * 8]], columns=COLUMNS)
+    trace._derived["rank_times"] = lambda _: in_collectives
+    assert " ranks communicate in collectives 100.0 %. The " in division_sentences(trace)
 
 
 def test_message_calls_without_records_have_unknown_waiting(tmp_path: Path) -> None:

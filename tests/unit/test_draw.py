@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 
 from support.uniform_machine import make_uniform
 
-from mpiprof.model.draw import axis_ticks, draw_page, draw_text, name_processes
-from mpiprof.model.schedule import Problem, find
-from mpiprof.model.simulate import Timing, simulate
+from mpiprof.collectives.draw import axis_ticks, draw_page, draw_text, name_processes
+from mpiprof.collectives.schedule import Problem, find
+from mpiprof.collectives.simulate import Timing, simulate
 
 MACHINE = make_uniform(1000.0, 1.0)
 

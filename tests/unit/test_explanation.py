@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from support.cause_programs import serial_section
+from support.program import Program
 from support.random_work import MS, Noise
 
 from mpiprof.__main__ import main
 from mpiprof.causes.cause import Cause
-from mpiprof.reports.explanation import MAX_SEGMENTS
-from mpiprof.testing.program import Program
+from mpiprof.reports.words.explanation import MAX_SEGMENTS
 
 RANKS, RANK, STEPS, SERIAL_NS = 8, 3, 24, 4 * MS
 FILE = "mpiprof/causes/exclusive_work.py"
@@ -51,7 +51,7 @@ def test_the_origin_of_a_finding_follows_its_sentence(
     assert (
         f"saving 84.0 ms of waiting and 12.0 ms of work. Found by make_causes in {FILE}." in words
     )
-    fields = "work: 96.0 ms; count: 24; other ranks: 7; removed share: 1"
+    fields = "work: 96.0 ms; count: 24; other ranks: 7; removed share: 1; off share: 0"
     assert f"{FILE}. ranks: 3; places: {place}; {fields}." in words
     assert "The replay lacks 96.0 ms of 24 segments; the 10 with most time: rank begin" in words
     rows = [line for line in report.splitlines() if line.endswith(place)]

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from perfetto.protos.perfetto.trace import perfetto_trace_pb2
 from support.dataset_traces import messaging
 from support.export_trace import export
 from support.interval_records import COUNTERS, PRESSURE
 
 import mpiprof
-from mpiprof.formats.message_arrows import make_arrows
+from mpiprof.formats.message_windows import make_arrows
 from mpiprof.trace import Trace
 
 pytestmark = pytest.mark.heavy
@@ -111,46 +110,3 @@ def test_json_has_calls_and_arrows(trace: Trace, tmp_path: Path) -> None:
             ends[e["id"]][e["ph"]] = enclosing
             assert e["ph"] == "s" or e["bp"] == "e"
     assert sorted((e["s"], e["f"]) for e in ends.values()) == known_arrows(trace)
-
-
-def test_protobuf_has_calls_and_arrows(trace: Trace, tmp_path: Path) -> None:
-    done = export(trace.path, "--to", "pftrace", "-o", tmp_path / "t.pftrace")
-    assert (done.returncode, done.stderr) == (0, "")
-    content = (tmp_path / "t.pftrace").read_bytes()
-    texts: dict[int, str] = {}
-    categories: dict[int, str] = {}
-    open_: dict[int, list[tuple[str, str, int, list[int], dict[str, int]]]] = defaultdict(list)
-    calls: list[Call] = []
-    names: dict[int, str] = {}
-    intervals: list[tuple[int, int, int, dict[str, int]]] = []
-    begun: dict[int, Call] = {}
-    ended: dict[int, Call] = {}
-    last: dict[int, int] = {}
-    for packet in perfetto_trace_pb2.Trace.FromString(content).packet:
-        texts |= {entry.iid: entry.name for entry in packet.interned_data.event_names}
-        categories |= {e.iid: e.name for e in packet.interned_data.event_categories}
-        names |= {e.iid: e.name for e in packet.interned_data.debug_annotation_names}
-        if not packet.HasField("track_event"):
-            continue
-        event, time = packet.track_event, packet.timestamp
-        assert time >= last.get(event.track_uuid, 0), "in order on a track"
-        last[event.track_uuid] = time
-        stack = open_[event.track_uuid]
-        if event.type == event.TYPE_SLICE_BEGIN:
-            category = categories[event.category_iids[0]]
-            values = {names[a.name_iid]: a.int_value for a in event.debug_annotations}
-            flows = list(event.flow_ids)
-            stack.append((texts[event.name_iid], category, time, flows, values))
-            continue
-        name, category, begin, flows, values = stack.pop()
-        if category == "interval":
-            intervals.append((event.track_uuid, begin, time, values))
-        call = (event.track_uuid, name, begin, time)
-        if category == "message":
-            calls.append(call)
-            begun |= dict.fromkeys(flows, call)
-            ended |= dict.fromkeys(event.terminating_flow_ids, call)
-    assert sorted(intervals, key=by_time) == sorted(known_intervals(trace), key=by_time)
-    assert sorted(calls) == sorted(known_calls(trace))
-    assert begun.keys() == ended.keys()
-    assert sorted((begun[flow], ended[flow]) for flow in begun) == known_arrows(trace)

@@ -13,11 +13,11 @@ import pytest
 from support.mpis import environment_of
 from support.random_plans import asked_for, random_plan, rules_of
 
+from mpiprof.collectives.catalogue import load_catalogue
 from mpiprof.errors import MpiprofError
-from mpiprof.libraries import find_algorithms
-from mpiprof.model.catalogue import load_catalogue
-from mpiprof.operations import OPERATIONS
-from mpiprof.tune.export_rules import intel, mpich, openmpi
+from mpiprof.facts.library_algorithms import find_algorithms
+from mpiprof.facts.operations import OPERATIONS
+from mpiprof.tune.export_rules import mpich, openmpi, targets
 from mpiprof.tune.export_rules.cells import (
     Cell,
     ExportRequest,
@@ -28,7 +28,7 @@ from mpiprof.tune.export_rules.cells import (
 )
 from mpiprof.tune.export_rules.mpich import TreeCall, find_leaf
 from mpiprof.tune.export_rules.openmpi import OPERATION_NUMBERS, find_rule, library_bytes
-from mpiprof.tune.tasks import Work
+from mpiprof.tune.tasks import TuningTask
 
 MPICH = environment_of("mpich") / "lib" / "libmpi.so.12"
 LARGEST = 9  # processes of the random plans
@@ -43,16 +43,16 @@ def handed(
     checks: dict[str, Callable[[Cell], object]] = {
         "mpich": partial(mpich.check_cell, MPICH.read_bytes()),
         "openmpi": openmpi.cell_lines,
-        "intel": intel.check_cell,
+        "intel": targets.check_cell,
     }
     return exclude_cells(found, checks[library], refusals), list(refusals)
 
 
 def work(
     operation: str, size: int, span: tuple[int, int], sites: tuple[str, ...], label: str
-) -> Work:
+) -> TuningTask:
     """Return the calls of a site in a trace."""
-    return Work(0, operation, sites, label, size, 0, (), (), span, "native", 1, 0.0, ())
+    return TuningTask(0, operation, sites, label, size, 0, (), (), span, "native", 1, 0.0, ())
 
 
 def whys(entries: list[dict[str, Any]], **words: Any) -> list[str]:
@@ -337,7 +337,7 @@ def test_intel_by_its_reference() -> None:
         {"operation": "barrier", "size": 4, "algorithm": "dissemination"},
     ]
     found, _ = handed(plan, "intel")
-    assert intel.make_environment(found) == {
+    assert targets.make_environment(found) == {
         "I_MPI_ADJUST_ALLREDUCE": "1:0-99@4-4;1:0-99@5-5",
         "I_MPI_ADJUST_BARRIER": "1:0-2147483647@4-4",
     }

@@ -92,7 +92,7 @@ def test_too_many_waiting_messages_are_dropped(
     assert any("no arrow in the export" in problem for problem in trace.problems)
 
 
-@pytest.mark.parametrize("to", ["pftrace", "parquet", "csv", "otf2", "dataset"])
+@pytest.mark.parametrize("to", ["parquet", "csv", "otf2", "dataset"])
 def test_messages_that_do_not_fit_in_memory_are_refused(
     to: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

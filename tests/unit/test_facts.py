@@ -7,18 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.neighbours import make_ring
+from support.program import Program
 
 import mpiprof
-from mpiprof.account.work_segments import read_work
+from mpiprof.account.segments import read_work
 from mpiprof.causes import search
-from mpiprof.causes.cause import FoundCause
+from mpiprof.causes.cause import FoundCause, Removal, find_shared_ns, join_removals
 from mpiprof.causes.oversubscription import Oversubscription
-from mpiprof.causes.removal import Removal, find_shared_ns, join_removals
 from mpiprof.causes.single_event import SingleEvent
 from mpiprof.diagnosis import delay_findings, fact_findings
 from mpiprof.metrics import analysis_memory
-from mpiprof.testing.neighbours import make_ring
-from mpiprof.testing.program import Program
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Int
 

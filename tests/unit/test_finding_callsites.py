@@ -9,24 +9,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.neighbours import make_ring
 from support.page_traces import write_damaged
+from support.program import Program
 from support.spec_files import Spec, read_specs
 
 import mpiprof
 from mpiprof.diagnosis.arrival_statistics import find_late_rank
-from mpiprof.diagnosis.evidence import HabitEvidence
-from mpiprof.diagnosis.finding import Finding, WaitSite, find_causes_at, is_blamed
+from mpiprof.diagnosis.finding import Finding, HabitEvidence, WaitSite, find_causes_at, is_blamed
 from mpiprof.reports import callsite_table, json
-from mpiprof.reports.late_rank_sentences import (
+from mpiprof.reports.words.callsite_sentences import (
     Phrases,
     callsite_headline,
     join_phrases,
     message_headline,
     name_causes,
 )
-from mpiprof.reports.savings import describe_saving
-from mpiprof.testing.neighbours import make_ring
-from mpiprof.testing.program import Program
+from mpiprof.reports.words.finding_sentences import describe_saving
 from mpiprof.trace import Trace
 
 MS = 1_000_000

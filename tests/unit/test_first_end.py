@@ -16,10 +16,9 @@ from support.hang_traces import call, conclude, job
 from support.wait_until import HANG_S, wait_until
 
 from mpiprof.hang import first_end
-from mpiprof.hang.closed_files import ClosedFiles
-from mpiprof.hang.exit_status import describe_exit
-from mpiprof.hang.first_end import FirstEnd
+from mpiprof.hang.first_end import ClosedFiles, FirstEnd
 from mpiprof.hang.processes import JobProcesses
+from mpiprof.hang.words.end_text import describe_exit
 
 # A rank: its log is open from the first line on, until a line comes. It ends with the next line.
 RANK = """

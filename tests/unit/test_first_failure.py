@@ -17,8 +17,9 @@ from support.hang_traces import HERE, THERE, call, conclude, job
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.hang import first_end, hang_threshold, job_verdict, rank_state, status, verdict_text
+from mpiprof.hang import first_end, hang_threshold, job_verdict, rank_state, status
 from mpiprof.hang.processes import JobProcesses
+from mpiprof.hang.words import verdict_text
 
 DOUBT = "No signal is noted of"
 OLD_S = time.time() - 1000  # `pack` refuses traces with recent writes

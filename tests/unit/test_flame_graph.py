@@ -15,10 +15,10 @@ from mpiprof.dashboard.trace_data import TraceData
 from mpiprof.dashboard.url_state import PageState, parse
 from support.dashboard_traces import MS
 
-from mpiprof.diagnosis.sampled_stacks import make_stack_tree
-from mpiprof.reports import stack_sentences
+from mpiprof.diagnosis.sampled_code import make_stack_tree
+from mpiprof.interface.tokens import compute_contrast, get_colour, mix_colours
 from mpiprof.reports.pictures import flame_graph
-from mpiprof.reports.tokens import compute_contrast, get_colour, mix_colours
+from mpiprof.reports.words import stack_sentences
 from mpiprof.trace.trace import Trace
 from unit.test_sampled_stacks import ASSEMBLE, CALL, SOLVE, late_trace, sampled
 

@@ -12,10 +12,10 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 from prometheus_client.parser import text_string_to_metric_families
 from support import ROOT
+from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.hang.summary_writer import format_metrics, summarise_job
-from mpiprof.testing.synthetic import Synthetic
 
 BOARD: dict[str, Any] = json.loads((ROOT / "docs" / "site" / "grafana.json").read_text())
 PANELS: list[dict[str, Any]] = BOARD["panels"]

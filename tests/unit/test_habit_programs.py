@@ -9,15 +9,15 @@ import pytest
 from support import loop_programs as loops
 from support import planted_loops as planted
 from support.late_traces import one_site
+from support.neighbours import make_grid, make_ring
+from support.program import Program
 from support.random_work import MS, Noise
 from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.diagnosis.delay_findings import find_delay_findings
-from mpiprof.diagnosis.verdict import make_verdict
-from mpiprof.reports import conclusion
-from mpiprof.testing.neighbours import make_grid, make_ring
-from mpiprof.testing.program import Program
+from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.reports.words import conclusion
 
 STEPS, LATE_RANK = 60, 2
 

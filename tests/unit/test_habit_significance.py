@@ -7,7 +7,6 @@ import pytest
 from support import planted_loops as planted
 from support.planted_loops import MS
 
-from mpiprof.causes.habits.moving_delay import FINE_SPEEDS, find_motion, find_ways
 from mpiprof.causes.habits.rank_set import MAX_P
 from mpiprof.causes.habits.significance import (
     p_above,
@@ -16,7 +15,8 @@ from mpiprof.causes.habits.significance import (
     p_of_levels,
     persistence_ratio,
 )
-from mpiprof.causes.habits.varying_delay import varies
+from mpiprof.causes.habits.steady_delay import varies
+from mpiprof.causes.habits.unsteady_delay import FINE_SPEEDS, find_motion, find_ways
 from mpiprof.trace.types import Float
 
 STEPS = 60
@@ -166,3 +166,12 @@ def test_the_persistence_ratio_separates_slow_fluctuations_from_a_step() -> None
     step = random.normal(0, 1, 400)
     step[150:] += 4
     assert persistence_ratio(step) < 6
+
+
+@pytest.mark.parametrize("count", [3, 4000])
+def test_levels_that_the_values_do_not_show_are_not_significant(count: int) -> None:
+    """Means of stretches of a long series have no value for a level of one value."""
+    values = np.random.default_rng(1).normal(size=count)
+    edges = [count // 2, count // 2 + 1, count // 2 + 2]
+    edges = edges if count > 3 else [1, 2]
+    assert p_of_levels(values, edges).tolist() == [1.0] * (len(edges) + 1)

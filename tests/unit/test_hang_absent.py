@@ -12,11 +12,11 @@ from support.hang_traces import HERE, SECOND, THERE, call, conclude, job, now, p
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.datatypes import DATATYPES, may_agree
+from mpiprof.facts.datatypes import DATATYPES, may_agree
 from mpiprof.hang import job_verdict, processes, rank_state, status
-from mpiprof.hang import verdict_text as words
 from mpiprof.hang.processes import JobProcesses
-from mpiprof.hang.verdict import Verdict
+from mpiprof.hang.verdict import HangVerdict
+from mpiprof.hang.words import verdict_text as words
 from mpiprof.trace.types import SUMMARY
 from mpiprof.trace.writer import RECORD_TYPE, make_chunks
 
@@ -303,8 +303,8 @@ def test_a_silent_death_may_be_the_launcher_s(tmp_path: Path) -> None:
 
 
 def test_no_rank_is_reported_dead_without_evidence() -> None:
-    assert words.verdict_title(Verdict("dead", (1,), ended=True)) == "DEAD RANK"
-    assert words.verdict_title(Verdict("dead", (), ended=True)) == "JOB ENDED"
+    assert words.verdict_title(HangVerdict("dead", (1,), ended=True)) == "DEAD RANK"
+    assert words.verdict_title(HangVerdict("dead", (), ended=True)) == "JOB ENDED"
 
 
 def test_who_is_in_a_call_that_is_not_logged_may_wait_there(

@@ -12,7 +12,7 @@ from support.synthetic import Synthetic
 
 from mpiprof.hang import first_end, hang_threshold
 from mpiprof.hang.processes import JobProcesses
-from mpiprof.hang.verdict_text import verdict_title
+from mpiprof.hang.words.verdict_text import verdict_title
 
 ENTRY_NS = 9_000  # of the open calls
 PARENT = 2 << 8
@@ -36,8 +36,8 @@ def test_a_short_wait_in_an_ended_job_is_no_hang(lasted_ns: int, tmp_path: Path)
     assert (verdict.kind, verdict.odd_ranks) == ("dead", ())
     assert verdict_title(verdict) == "JOB ENDED"
     assert text.startswith("SIGTERM ended the job after ")
-    assert "no rank had waited unusually long (the longest time in a call was " in text
-    assert "in allreduce at app.py:5 main)" in text
+    assert "no rank was waiting unusually long then (the longest call had lasted " in text
+    assert ": allreduce at app.py:5 main)" in text
 
 
 def test_a_long_wait_in_an_ended_job_keeps_its_verdict(tmp_path: Path) -> None:

@@ -13,12 +13,12 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.hang import job_verdict, rank_state, status
-from mpiprof.hang import verdict_text as words
 from mpiprof.hang.detector import HangDetector, HangRequest
 from mpiprof.hang.node_processes import Node
 from mpiprof.hang.processes import JobProcesses
 from mpiprof.hang.summary_writer import SummaryWriter
-from mpiprof.hang.verdict import Verdict
+from mpiprof.hang.verdict import HangVerdict
+from mpiprof.hang.words import verdict_text as words
 from mpiprof.launch import job as jobs
 from mpiprof.trace import Trace
 
@@ -34,7 +34,7 @@ def write(synthetic: Synthetic, folder: Path, finished: bool | list[int] = False
     return mpiprof.open(folder)
 
 
-def conclude(trace: Trace, processes: JobProcesses) -> tuple[Verdict, str]:
+def conclude(trace: Trace, processes: JobProcesses) -> tuple[HangVerdict, str]:
     """Return the verdict on a trace, and its text."""
     states, pending = rank_state.find(trace)
     one = job_verdict.conclude(trace, states, pending, processes)
@@ -96,7 +96,7 @@ def test_written_records_are_still_used(tmp_path: Path) -> None:
 def test_report_and_json_state_lost_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(words, "sample_processes", lambda *_: GONE)
+    monkeypatch.setattr(job_verdict, "sample_processes", lambda *_: GONE)
     write(job(3), tmp_path / "t")
     first = " ".join(run_verb("report", tmp_path / "t")[1].split("\n\n")[0].split())
     assert first.startswith(f"UNDECIDED: {NOT_KNOWN}")
@@ -112,7 +112,7 @@ def test_watch_reports_an_unknown_state(tmp_path: Path) -> None:
     here = jobs.read_process(1)
     assert here is not None
     hangs = HangDetector(HangRequest(1.0), tmp_path / "t", Node(here), True)
-    (line,) = hangs._report_hang(time.monotonic() - 5, {}, {})
+    (line,) = hangs.check_silence(time.monotonic() - 5, {})
     assert (
         "the state of the ranks is unknown, because records of rank 1 could not be written" in line
     )

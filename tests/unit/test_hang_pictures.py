@@ -13,8 +13,8 @@ from support.hang_traces import now
 from support.message_hangs import MessageHang
 
 import mpiprof
-from mpiprof.hang import job_verdict, moment_picture, rank_state, wait_picture
-from mpiprof.hang.verdict import Verdict
+from mpiprof.hang import hang_pictures, job_verdict, rank_state
+from mpiprof.hang.verdict import HangVerdict
 from mpiprof.reports.pictures.rank_strip import MAX_CELLS, RankCell, draw_rank_strip
 from mpiprof.reports.pictures.wait_graph import WaitEdge, WaitNode, draw_wait_graph, list_values
 
@@ -29,7 +29,7 @@ def missing_send(folder: Path, ranks: int = 5) -> mpiprof.Trace:
 
 def conclude(
     trace: mpiprof.Trace,
-) -> tuple[list[rank_state.Position], list[rank_state.Pending], Verdict]:
+) -> tuple[list[rank_state.Position], list[rank_state.Pending], HangVerdict]:
     """Return the positions, the pending instances and the verdict of a hung job."""
     positions, pending = rank_state.find(trace)
     verdict = job_verdict.conclude(trace, positions, pending, now(*range(trace.ranks), after=20))
@@ -43,7 +43,7 @@ def arrows(nodes: Sequence[WaitNode], edges: Sequence[WaitEdge]) -> set[tuple[st
 
 def test_the_graph_of_a_message_that_is_never_sent(tmp_path: Path) -> None:
     trace = missing_send(tmp_path)
-    nodes, edges = wait_picture.make_graph(trace, *conclude(trace))
+    nodes, edges = hang_pictures.make_graph(trace, *conclude(trace))
     assert arrows(nodes, edges) == {
         ("Rank 1", "Rank 2", True),
         ("Rank 2", "Rank 1", True),
@@ -68,7 +68,7 @@ def test_a_rank_that_waits_for_a_waiting_rank_has_an_arrow_to_it(tmp_path: Path)
     for rank, peer in ((0, 3), (3, 0), (2, 3), (1, 2)):
         hang.block(rank, "recv", peer, 7, line=71 + rank)
     trace = hang.write(tmp_path)
-    nodes, edges = wait_picture.make_graph(trace, *conclude(trace))
+    nodes, edges = hang_pictures.make_graph(trace, *conclude(trace))
     assert arrows(nodes, edges) == {
         ("Rank 0", "Rank 3", True),
         ("Rank 3", "Rank 0", True),
@@ -93,7 +93,7 @@ def test_the_graph_of_ranks_that_disagree_has_a_box_for_each_side(tmp_path: Path
     trace = hang.write(tmp_path)
     positions, pending, verdict = conclude(trace)
     assert (verdict.kind, verdict.odd_ranks) == ("operation", (2,))
-    nodes, edges = wait_picture.make_graph(trace, positions, pending, verdict)
+    nodes, edges = hang_pictures.make_graph(trace, positions, pending, verdict)
     late = {node.title: node.is_late for node in nodes}
     assert late == {"3 ranks: 0-1, 3": False, "Rank 2": True}
     assert [edge.text for edge in edges] == ["cannot match"]
@@ -110,7 +110,7 @@ def test_every_arrow_of_a_long_circle_is_drawn_inside_the_picture() -> None:
 def test_the_strip_marks_the_awaited_rank_and_is_bounded_at_any_scale(tmp_path: Path) -> None:
     trace = missing_send(tmp_path)
     positions, _, verdict = conclude(trace)
-    drawn = moment_picture.draw_strip(trace, positions, verdict)
+    drawn = hang_pictures.draw_strip(trace, positions, verdict)
     svg = drawn.svg
     assert [row[2] for row in drawn.values[1:]].count("late") == 1
     assert len(drawn.values) == trace.ranks + 1
@@ -127,9 +127,9 @@ def test_the_strip_marks_the_awaited_rank_and_is_bounded_at_any_scale(tmp_path: 
 def test_the_last_moments_begin_with_the_named_rank_and_its_neighbours(tmp_path: Path) -> None:
     trace = missing_send(tmp_path, 32)
     positions, _, verdict = conclude(trace)
-    assert moment_picture.choose_rows(positions, [20]) == [0, 1, 2, 19, 20, 21]
-    assert moment_picture.choose_rows(positions[:2], [1]) == [0, 1]
-    drawn = moment_picture.draw_moments(trace, positions, verdict)
+    assert hang_pictures.choose_rows(positions, [20]) == [0, 1, 2, 19, 20, 21]
+    assert hang_pictures.choose_rows(positions[:2], [1]) == [0, 1]
+    drawn = hang_pictures.draw_moments(trace, positions, verdict)
     assert drawn is not None
     assert drawn.svg.count(">rank ") == 6 and "recv from rank 2, tag 7" in drawn.svg
     # The call of rank 1 is still open, so its row of the data has no exit.
@@ -141,7 +141,9 @@ def test_only_the_state_line_changes_while_a_job_hangs(tmp_path: Path) -> None:
     data = TraceData("t", tmp_path / "t", trace)
     positions, pending, verdict = conclude(trace)
     jobs = [
-        live_sections.Job(data, positions, pending, verdict, trace.run_start_ns + seconds * 10**9)
+        live_sections.LiveJob(
+            data, positions, pending, verdict, trace.run_start_ns + seconds * 10**9
+        )
         for seconds in (100, 103)
     ]
     first, second = (live_sections.make_sections(job, PageState()) for job in jobs)

@@ -13,10 +13,10 @@ from support.wait_until import wait_until
 
 import mpiprof
 from mpiprof.hang import hang_threshold, job_verdict, rank_state
-from mpiprof.hang import verdict_text as words
 from mpiprof.hang.processes import JobProcesses, read_stat, read_stat_without
 from mpiprof.hang.rank_state import Position
-from mpiprof.hang.verdict import Verdict
+from mpiprof.hang.verdict import HangVerdict
+from mpiprof.hang.words import verdict_text as words
 from mpiprof.trace import Trace
 from mpiprof.trace.types import CALL
 from mpiprof.trace.writer import RECORD_TYPE, make_chunks
@@ -38,7 +38,7 @@ def crossed(folder: Path, signals: tuple[int, int, int] = (0, 0, 0)) -> Trace:
 
 def judge(
     trace: Trace, states: list[Position], pending: list[rank_state.Pending], processes: JobProcesses
-) -> tuple[Verdict, str]:
+) -> tuple[HangVerdict, str]:
     """Return the verdict and its text."""
     verdict = job_verdict.conclude(trace, states, pending, processes)
     return verdict, words.format_verdict(trace, states, verdict)

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 from support import mutants
-from support.synthetic import Synthetic
+from support.synthetic import Synthetic, upgrade_folder
 
 import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.errors import TraceError
-from mpiprof.testing.synthetic import upgrade_folder
 from mpiprof.trace.checksum import add_checksum, remove_checksum
 
 FAST_MUTANTS, MUTANTS = 4, 500

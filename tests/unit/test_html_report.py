@@ -8,18 +8,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mpiprof.dashboard.pages.overview import find_verdict, make_answer
 from mpiprof.dashboard.trace_data import TraceData
 from mpiprof.dashboard.url_state import PageState
-from mpiprof.dashboard.verdict_view import find_verdict, make_answer
+from support.neighbours import make_ring
 from support.page_traces import simulate, write_damaged, write_summary
+from support.program import Program
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.hang import wait_picture
-from mpiprof.reports import conclusion, sentences, tokens
+from mpiprof.hang import hang_pictures
+from mpiprof.interface import tokens
 from mpiprof.reports.html_report.page import make_page
-from mpiprof.testing.neighbours import make_ring
-from mpiprof.testing.program import Program
+from mpiprof.reports.words import conclusion, finding_sentences
 from unit.test_flame_graph import ROWS as FLAME_ROWS
 from unit.test_hang_pictures import conclude, missing_send
 from unit.test_sampled_stacks import late_trace, sampled
@@ -109,7 +110,7 @@ def test_the_page_has_the_sentences_of_overview_and_report(write: object, tmp_pa
     lines = conclusion.verdict_lines(trace, verdict)
     assert verdict.worst is not None or lines[-1].replace("`", "") in spoken
     for finding in data.derive("findings"):
-        assert sentences.finding_text(trace, finding).replace("`", "") in spoken
+        assert finding_sentences.finding_text(trace, finding).replace("`", "") in spoken
 
 
 def _texts(part: object) -> list[str]:
@@ -156,7 +157,7 @@ def test_waiting_for_messages_has_a_matrix(tmp_path: Path) -> None:
 def test_a_hung_job_has_its_wait_graph(tmp_path: Path) -> None:
     """Rank 1 waits for a message that rank 2 never sends; ranks 0, 3 and 4 wait for rank 1."""
     trace = missing_send(tmp_path)
-    drawn = wait_picture.draw_hang(trace, *conclude(trace))
+    drawn = hang_pictures.draw_hang(trace, *conclude(trace))
     assert drawn is not None and "needs a message" in drawn.svg
     page = make_page(trace, "DEADLOCK", drawn)
     assert Page(page).text.count(drawn.title) == 1

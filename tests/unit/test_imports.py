@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,42 +11,37 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support import ROOT
-
-from mpiprof.testing.synthetic import Synthetic
+from support.synthetic import Synthetic
 
 PACKAGE = ROOT / "mpiprof"
 DASHBOARD = ROOT / "dashboard"  # installs as mpiprof.dashboard
 
 # Parts that every part may use: tables of facts, and the interface to a terminal.
-EVERYBODY = {"errors", "elf", "operations", "datatypes", "libraries", "interface"}
+EVERYBODY = {"errors", "facts", "interface"}
 # For each part, the parts that it may use beside those.
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
-    "elf": set(),
-    "operations": set(),
-    "datatypes": set(),
-    "libraries": set(),
+    "facts": set(),
     "interface": set(),
     "launch": set(),
     "core": set(),
-    "model": {"core"},
+    "collectives": {"core"},
     "trace": set(),
-    "account": {"metrics", "trace", "model"},
-    "metrics": {"trace", "model"},
-    "causes": {"account", "metrics", "trace", "model"},
-    "diagnosis": {"causes", "account", "metrics", "trace", "model"},
+    "account": {"metrics", "trace", "collectives"},
+    "metrics": {"trace", "collectives"},
+    "causes": {"account", "metrics", "trace", "collectives"},
+    "diagnosis": {"causes", "account", "metrics", "trace", "collectives"},
     "formats": {"metrics", "trace", "core"},
     "store": {"causes", "account", "diagnosis", "metrics", "formats", "trace"},
     "timeline": {"store", "metrics", "trace"},
-    "testing": {"metrics", "trace"},
     "reports": {"causes", "account", "diagnosis", "metrics", "trace"},
     "hang": {"causes", "reports", "diagnosis", "metrics", "trace", "launch", "open"},
-    "bench": {"store", "metrics", "trace", "model", "launch", "open"},
-    "tune": {"bench", "store", "diagnosis", "metrics", "trace", "model", "launch"},
+    "papers": {"store", "metrics", "trace", "collectives", "launch", "open"},
+    "tune": {"papers", "store", "diagnosis", "metrics", "trace", "collectives", "launch"},
     "dashboard": {"hang", "reports", "account", "tune", "timeline", "store", "diagnosis", "metrics"}
-    | {"trace", "model"},
-    "commands": {"hang", "reports", "formats", "bench", "tune", "store", "diagnosis", "metrics"}
-    | {"timeline", "trace", "model", "launch"},
+    | {"trace", "collectives"},
+    "commands": {"hang", "reports", "formats", "papers", "tune", "store", "diagnosis", "metrics"}
+    | {"timeline", "trace", "collectives", "launch"},
     "__main__": {"commands", "store"},
     "__init__": {"diagnosis", "metrics", "formats", "trace", "dashboard"},
 }
@@ -74,6 +70,23 @@ def test_imports_go_one_way(path):  # type: ignore[no-untyped-def]
     part = inside.parts[0].removesuffix(".py")
     used = parts_used(path.read_text()) - EVERYBODY - {part, "__version__", "open"}
     assert used <= ALLOWED[part], f"{inside} may not import {used - ALLOWED[part]}"
+
+
+PACKAGES = sorted(
+    path for path in (*PACKAGE.iterdir(), DASHBOARD) if path.is_dir() and path.name in ALLOWED
+)
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
+def test_readme_states_the_imports(package: Path) -> None:
+    """Each package has a README of five lines; the last line lists what the package may import."""
+    lines = (package / "README.md").read_text().splitlines()
+    assert len(lines) == 5
+    assert lines[0] == f"# {package.name}"
+    assert set(re.findall("`(.+?)`", lines[4])) == ALLOWED[package.name]
+    assert set(lines[4].rpartition(": ")[2].rstrip(".").split(", ")) == EVERYBODY
+    begin = re.findall("`(.+?)`", lines[3])
+    assert begin and all((package / name).exists() for name in begin)
 
 
 def modules_after(code: str) -> set[str]:
@@ -105,7 +118,7 @@ def test_run_imports_nothing_heavy(options: list[str], tmp_path: Path) -> None:
     assert not loaded & heavy
 
 
-@pytest.mark.parametrize("module", ["bench.harness.runner", "tune.replay.jobs"])
+@pytest.mark.parametrize("module", ["papers.harness.runner", "tune.replay.jobs"])
 def test_ranks_that_measure_import_no_pandas(module: str) -> None:
     """Otherwise each rank of a study or a replay would take half a second longer to start."""
     loaded = modules_after(f"import mpiprof.{module}")

@@ -140,7 +140,7 @@ def test_libraries_of_other_sources_are_refused(tmp_path: Path) -> None:
     hashes = library_folder() / "sources.sha256"
     listed = {line.split("  ", 1)[1] for line in hashes.read_text().splitlines()}
     c_files = {str(path.relative_to(copy / "core")) for path in (copy / "core").rglob("*.[ch]")}
-    assert c_files < listed and {"CMakeLists.txt", "../operations.py"} < listed
+    assert c_files < listed and {"CMakeLists.txt", "../facts/operations.py"} < listed
 
 
 def test_every_extra_that_is_named_exists() -> None:
@@ -152,7 +152,7 @@ def test_every_extra_that_is_named_exists() -> None:
     used = set()
     for path in [*(ROOT / "mpiprof").rglob("*.py"), *(ROOT / "dashboard").rglob("*.py")]:
         used |= set(re.findall(r"install_command\(\s*['\"](\w+)['\"]", path.read_text()))
-    assert {"bench", "dashboard", "dask", "export", "otf2", "pack", "perfetto"} == used <= extras
+    assert {"bench", "dashboard", "dask", "export", "otf2", "pack"} == used <= extras
 
 
 SOURCES = [

@@ -11,6 +11,7 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.metrics.callsites import average_factors, factor_distribution, join_by_routine
+from mpiprof.metrics.instance_metrics import MIX_STEP, _mix_rows
 from mpiprof.trace.types import Int
 
 A, B = "app.py:10:step", "app.py:20:solve"
@@ -204,3 +205,20 @@ def test_communicators_of_several_sizes_share_a_call_site(tmp_path: Path) -> Non
     arrivals, exits = opened.matrix(0)
     assert arrivals.tolist() == [[10, 20, 30, 40], [100, 200, -1, -1]]
     assert exits.tolist() == [[50] * 4, [300, 300, 0, 0]]
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 7, 300])
+@pytest.mark.parametrize("is_uniform", [False, True])
+def test_hashes_of_instances_are_those_of_the_definition(ranks: int, is_uniform: bool) -> None:
+    random = np.random.default_rng(ranks)
+    mix = random.integers(1, 1 << 63, 6, dtype=np.uint64)
+    shape = np.resize(random.integers(-1, 5, 20), (ranks, 20))
+    if not is_uniform:
+        shape = random.permuted(shape, axis=1)
+    expected = []
+    for column in shape.T.tolist():
+        value = 0
+        for number in column:
+            value = (value * int(MIX_STEP) + int(mix[number])) % (1 << 64)
+        expected.append(value)
+    assert _mix_rows(mix, shape).tolist() == expected

@@ -16,10 +16,10 @@ from support.interval_records import (
     pressure,
 )
 from support.message_traces import MessageTrace, call, part
+from support.program_log import NO_SHAPE
 
 import mpiprof
 from mpiprof.formats import pack_writer
-from mpiprof.testing.program_log import NO_SHAPE
 from mpiprof.trace.types import SENT_PART
 
 UNKNOWN_SHAPE = 999

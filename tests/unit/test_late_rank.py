@@ -10,12 +10,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from support.dashboard_traces import MS, lateness
+from support.program import Program
 
 import mpiprof
 from mpiprof.diagnosis.arrival_statistics import LateRank, find_late_rank
-from mpiprof.reports.late_rank_sentences import callsite_headline, join_phrases
 from mpiprof.reports.pictures.lateness_stages import Stage, draw_stages, list_values, shorten_place
-from mpiprof.testing.program import Program
+from mpiprof.reports.words.callsite_sentences import callsite_headline, join_phrases
 
 ROW = {
     "size": 8,

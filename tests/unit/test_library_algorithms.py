@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 from support.mpis import Mpi
+from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.libraries import find_algorithms
-from mpiprof.libraries.table import INTEL, MPICH, OPENMPI
-from mpiprof.model.library_choice import (
+from mpiprof.collectives.library_choice import (
     REPLACEMENTS,
     LibraryCall,
     LibrarySettings,
     identify_library,
     predict_choice,
 )
-from mpiprof.testing.synthetic import Synthetic
+from mpiprof.facts.library_algorithms import find_algorithms
+from mpiprof.facts.library_table import INTEL, MPICH, OPENMPI
 from mpiprof.tune.export_rules.mpich import MEASURES, TreeCall, find_leaf, read_compiled_tree
 
 MPICH_5 = "MPICH Version:      5.0.2"

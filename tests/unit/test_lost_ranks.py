@@ -8,15 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.page_traces import simulate, write_damaged
-from support.synthetic import Synthetic
+from support.synthetic import Synthetic, upgrade_folder
 
 import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.account.division import divide_time
-from mpiprof.diagnosis.verdict import make_verdict
-from mpiprof.reports import conclusion
+from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.reports.words import conclusion
 from mpiprof.store import cache
-from mpiprof.testing.synthetic import upgrade_folder
 from mpiprof.timeline.build import open_or_build
 from mpiprof.timeline.window import Request, ResolvedRequest, Timeline
 from mpiprof.trace import Trace

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 from mpiprof.dashboard.trace_data import TraceContext
-from support.synthetic import Synthetic
+from support.synthetic import LINK, MACHINE, Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
+from mpiprof.collectives.machine import machine_of_table
 from mpiprof.errors import UsageError
-from mpiprof.model.machine import machine_of_table
-from mpiprof.testing.synthetic import LINK, MACHINE
 
 MS = 1_000_000
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mpiprof.dashboard import callsite_table, grid, message_tables
+from mpiprof.dashboard import callsite_table, message_tables
 from mpiprof.dashboard.filtered_tables import divide_filtered_time
+from mpiprof.dashboard.pages import callsites as callsites_page
 from mpiprof.dashboard.trace_data import TraceData
 from mpiprof.dashboard.url_state import PageState
 from support.message_traces import call, part, sums
@@ -19,7 +20,7 @@ import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.errors import UsageError
 from mpiprof.metrics import columns
-from mpiprof.metrics.pair_matrix import make_pair_matrix
+from mpiprof.metrics.rank_pairs import make_pair_matrix
 from mpiprof.trace.types import RECEIVED_PART, SENT_PART
 
 US = 1000
@@ -183,10 +184,10 @@ def test_caliper_has_the_sums_of_each_rank(folder: Path) -> None:
 
 def test_the_grid_has_both_kinds_of_call_sites(folder: Path) -> None:
     data = TraceData("t", folder)
-    rows = grid.make_grid_rows(data, PageState())
+    rows = callsites_page.make_grid_rows(data, PageState())
     assert [row["operation"] for row in rows] == ["recv", "send", "sendrecv"]
     assert rows[0]["calls"] == 12 and rows[0]["awaited_rank"] == "2 in 83 %"
-    fields = [c["field"] for c in grid.make_grid(rows, PageState()).columnDefs]
+    fields = [c["field"] for c in callsites_page.make_grid(rows, PageState()).columnDefs]
     assert "calls" in fields and not {"worst_imbalance_ns", "latest_rank"} & {*fields}
     facts = dict(callsite_table.callsite_facts(data.trace.message_callsites.iloc[0].to_dict()))
     assert facts["total wait, over ranks and instances"] == "600 µs"

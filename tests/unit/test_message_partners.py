@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mpiprof.metrics.message_rows import (
-    COLUMNS,
+from mpiprof.metrics.message_tables import (
     IDENTITY,
+    MESSAGE_COLUMNS,
     MessageRows,
     find_partners,
     pack_messages,
@@ -68,8 +68,8 @@ def test_the_partner_is_the_last_row_of_the_other_rank(ranks: int, seed: int) ->
 def test_rows_are_made_from_their_table(seed: int) -> None:
     messages = make_rows(5, seed)
     find_partners(messages.make_struct(5), np.arange(3) == LOCAL)
-    table = pd.DataFrame(messages.take_columns(COLUMNS))
+    table = pd.DataFrame(messages.take_columns(MESSAGE_COLUMNS))
     names = ("rank", "enter_ns", "exit_ns")
     calls = pd.DataFrame({name: getattr(messages, name) for name in names})
-    found = pd.DataFrame(pack_messages(table, calls).take_columns(COLUMNS))
+    found = pd.DataFrame(pack_messages(table, calls).take_columns(MESSAGE_COLUMNS))
     pd.testing.assert_frame_equal(found, table, check_dtype=False)

@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.message_traces import MessageTrace, call, part, sums
-from support.synthetic import RECORD_TYPE
 
 from mpiprof.trace.messages import COMPLETE, UNKNOWN_PEER, UNSURE, WILDCARD
 from mpiprof.trace.types import RECEIVED_PART, SENT_PART
-from mpiprof.trace.writer import RECORDS_PER_CHUNK
+from mpiprof.trace.writer import RECORD_TYPE, RECORDS_PER_CHUNK
 
 UNKNOWN_SHAPE = 999
 MINUTE_NS = 60 * 10**9

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.synthetic import Synthetic
+from support.synthetic import LINK, MACHINE, Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.commands.run import read_model
-from mpiprof.testing.synthetic import LINK, MACHINE
 from mpiprof.trace.machine import find_fault
-from mpiprof.tune.gains import find_gains
+from mpiprof.tune.predict import find_gains
 
 MS = 1_000_000
 

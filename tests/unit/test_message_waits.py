@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.interval_records import interval
 from support.message_traces import MessageTrace, call, part
 
 import mpiprof
+from mpiprof.account.segments import read_calls_without_waits
 from mpiprof.metrics import analysis_memory, run_windows
 from mpiprof.metrics.message_waits import KNOWN, NEVER, UNKNOWN
 from mpiprof.trace.messages import COMPLETE
@@ -142,22 +144,23 @@ def test_a_message_whose_sender_has_no_record_causes_no_wait(tmp_path: Path) -> 
 
 
 def make_tests(operation: str, times: list[tuple[int, int]], done: int = 0) -> MessageTrace:
-    """Return a trace in which rank 1 tests a receive; the last `done` tests complete it.
+    """Return a trace in which rank 1 posts and tests a receive; the last `done` tests complete it.
 
     The sender's calls are too short to be recorded.
     """
     trace = MessageTrace()
     irecv, test = trace.shape(1, "irecv", 0, 3), trace.shape(1, operation, None, 4)
     parts = [
-        part(RECEIVED_PART, irecv, posted=9 * US, flags=COMPLETE * (i >= len(times) - done))
+        part(RECEIVED_PART, irecv, posted=3 * US, flags=COMPLETE * (i >= len(times) - done))
         for i in range(len(times))
     ]
-    calls = [at_us(test, *of, one) for of, one in zip(times, parts, strict=True)]
-    trace.add_chunk(1, *calls)
+    posted = part(RECEIVED_PART, irecv, posted=3 * US, flags=0)
+    calls = [at_us(test, *times_us, tested) for times_us, tested in zip(times, parts, strict=True)]
+    trace.add_chunk(1, at_us(irecv, 3, 9, posted), *calls)
     return trace
 
 
-@pytest.mark.parametrize("operation", ["test", "testsome", "testall"])
+@pytest.mark.parametrize("operation", ["test", "testsome", "testall", "request_get_status"])
 def test_a_rank_that_tests_in_vain_waits_from_the_first_test_to_the_last_one(
     operation: str, tmp_path: Path
 ) -> None:
@@ -170,6 +173,16 @@ def test_a_wait_in_tests_ends_after_the_last_test_in_vain(tmp_path: Path) -> Non
     trace = make_tests("testsome", [(10, 60), (100, 150), (200, 260)], done=1)
     send = trace.shape(0, "send", 1)
     trace.add_chunk(0, at_us(send, 140, 170, part(SENT_PART, send, posted=140 * US)))
+    assert rows(trace.write(tmp_path / "t")) == [(1, 0, "late_sender", 10, 150)]
+
+
+def test_a_wait_in_tests_ends_with_the_last_test_before_the_receive_is_cancelled(
+    tmp_path: Path,
+) -> None:
+    trace = make_tests("test", [(10, 60), (100, 150)])
+    irecv, cancel = trace.shape(1, "irecv", 0, 3), trace.shape(1, "cancel", None, 5)
+    posted = part(RECEIVED_PART, irecv, posted=3 * US, flags=0)
+    trace.add_chunk(1, at_us(cancel, 160, 170, posted), serial=1)
     assert rows(trace.write(tmp_path / "t")) == [(1, 0, "late_sender", 10, 150)]
 
 
@@ -193,6 +206,38 @@ def test_waits_in_tests_for_several_messages_do_not_overlap(tmp_path: Path) -> N
     trace.add_chunk(1, at_us(send, 100, 125, part(SENT_PART, send, posted=100 * US)))
     expected = [(0, 1, "late_sender", 10, 100), (0, 2, "late_sender", 140, 210)]
     assert rows(trace.write(tmp_path / "t")) == expected
+
+
+def test_calls_without_waits_lack_the_wait_in_tests_before_them(tmp_path: Path) -> None:
+    """The message is sent in the second of three tests, and the third one receives it."""
+    trace = make_tests("test", [(10, 60), (100, 150), (200, 260)], done=1)
+    send = trace.shape(0, "send", 1)
+    trace.add_chunk(0, at_us(send, 140, 170, part(SENT_PART, send, posted=140 * US)))
+    rank, begin, exit_, _ = read_calls_without_waits(trace.write(tmp_path / "t"))
+    times = [(times / US).tolist() for times in (begin[rank == 1], exit_[rank == 1])]
+    assert times == [[3, 60, 150, 200], [9, 60, 150, 260]]
+
+
+@pytest.mark.parametrize("operation", ["irecv", "imrecv", "start", "isendrecv"])
+@pytest.mark.parametrize(("sent", "waits"), [(60, [(1, 0, "late_sender", 15, 60)]), (5, [])])
+def test_a_call_that_posts_a_receive_is_no_test_of_it(
+    operation: str, sent: int, waits: list[Any], tmp_path: Path
+) -> None:
+    """The wait begins in the Wait after it, and a message that was sent earlier causes none."""
+    trace = MessageTrace()
+    send, post = trace.shape(0, "send", 1), trace.shape(1, operation, 0, 3)
+    wait = trace.shape(1, "wait", None, 4)
+    posted, received = (
+        part(RECEIVED_PART, post, posted=10 * US, flags=flags) for flags in (0, COMPLETE)
+    )
+    trace.add_chunk(0, at_us(send, sent, sent + 3, part(SENT_PART, send, posted=sent * US)))
+    trace.add_chunk(1, at_us(post, 10, 14, posted), at_us(wait, 15, 92, received))
+    assert rows(trace.write(tmp_path / "t")) == waits
+
+
+def test_a_single_test_in_vain_after_the_receive_is_posted_is_no_wait(tmp_path: Path) -> None:
+    """The rank goes on without the message."""
+    assert rows(make_tests("test", [(10, 60)]).write(tmp_path / "t")) == []
 
 
 def test_messages_to_itself_and_open_calls_cause_no_wait(tmp_path: Path) -> None:
@@ -222,3 +267,42 @@ def test_single_waits_are_not_listed_if_the_memory_is_too_small(
     assert len(trace.message_waits) == 0 and trace.findings() == findings
     assert trace.run_times.message_wait_ns == wait
     assert trace.problems[0].startswith("the trace is too large to be analysed at once")
+
+
+@pytest.mark.parametrize(
+    ("bytes_", "left", "waits"),
+    [
+        (LARGE, 1000, [(0, 1, "late_receiver", 20, 990)]),
+        (LARGE, 1080, [(0, 1, "late_receiver", 20, 990)]),
+        (LARGE, 1200, []),  # it ends long after the work, so it waits for something else
+        (LARGE, 900, []),  # it ends before
+        (8, 1000, []),
+    ],
+)
+def test_a_wait_for_a_large_send_ends_with_the_work_after_its_receive_is_posted(
+    bytes_: int, left: int, waits: list[Any], tmp_path: Path
+) -> None:
+    """The receiver posts the receive, works, and calls the library again."""
+    trace = MessageTrace()
+    isend, wait = trace.shape(0, "isend", 1), trace.shape(0, "wait", None, 2)
+    irecv, waitall = trace.shape(1, "irecv", 0), trace.shape(1, "waitall", None, 2)
+    sent = part(SENT_PART, isend, posted=10 * US, bytes_=bytes_)
+    received = part(RECEIVED_PART, irecv, posted=15 * US, bytes_=bytes_)
+    trace.add_chunk(0, at_us(isend, 10, 11), at_us(wait, 20, left, sent))
+    work = interval(irecv, waitall, 16 * US, 990 * US)
+    trace.add_chunk(1, at_us(irecv, 15, 16), work, at_us(waitall, 990, 995, received))
+    assert rows(trace.write(tmp_path / "t")) == waits
+
+
+def test_a_receive_of_a_large_message_ends_with_the_work_after_its_send_is_posted(
+    tmp_path: Path,
+) -> None:
+    trace = MessageTrace()
+    recv, isend = trace.shape(0, "recv", 1), trace.shape(1, "isend", 0)
+    wait = trace.shape(1, "wait", None, 2)
+    received = part(RECEIVED_PART, recv, posted=10 * US, bytes_=LARGE)
+    sent = part(SENT_PART, isend, posted=15 * US, bytes_=LARGE)
+    trace.add_chunk(0, at_us(recv, 10, 1000, received))
+    work = interval(isend, wait, 16 * US, 990 * US)
+    trace.add_chunk(1, at_us(isend, 15, 16), work, at_us(wait, 990, 1001, sent))
+    assert rows(trace.write(tmp_path / "t"))[0] == (0, 1, "late_sender", 10, 990)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.neighbours import make_grid, make_ring
 from support.posting_definition import define_waits
+from support.program import Program
 
 import mpiprof
-from mpiprof.testing.neighbours import make_grid, make_ring
-from mpiprof.testing.program import Program
 
 RANKS, STEPS = 6, 8
 
@@ -29,6 +29,8 @@ def make_program(seed: int, intervals: bool) -> Program:
             program.work(work())
             program.message([0, 2], [1, 3], synchronous=step % 2 == 0)
             program.message([4], [5], any_source=True)
+        program.work(work())
+        program.message_to_wait(1, 4)
         program.sendrecv(np.roll(ranks, -1), np.roll(ranks, 1), own_ns=work())
         if step % 3 == 0:
             program.collective("allreduce", own_ns=work())
@@ -44,6 +46,19 @@ def test_waits_equal_those_of_the_definition(seed: int, intervals: bool, tmp_pat
     found = list(zip(*(table[name].tolist() for name in names), strict=True))
     assert found == define_waits(trace)
     assert len(found) > STEPS
+
+
+def test_waits_after_posted_receives_are_those_of_the_simulation(tmp_path: Path) -> None:
+    """In each second step, the message was sent before its receive is posted."""
+    program = Program(2, intervals=True)
+    for step in range(30):
+        program.work(np.array([900_000 * (step % 2), 300_000]))
+        program.message_to_wait(0, 1)
+    truth = program.make_truth()
+    waits = mpiprof.open(program.write(tmp_path / "t")).message_waits
+    expected = truth[(truth["operation"] == "wait") & (truth["wait_ns"] > 0)]
+    assert waits["begin_ns"].tolist() == expected["enter_ns"].tolist()
+    assert waits["wait_ns"].tolist() == expected["wait_ns"].tolist()
 
 
 @pytest.mark.parametrize("tags", [(7,), (7, 8), (3, 4, 5)])

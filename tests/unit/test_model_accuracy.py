@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 from support import advice_traces, tune_traces
+from support.synthetic import MACHINE
 from support.uniform_machine import make_uniform
 
 import mpiprof
-from mpiprof.bench.harness import simulated_cases
-from mpiprof.bench.harness.intervals import Estimate
-from mpiprof.bench.harness.options import Options
-from mpiprof.bench.harness.study import Setup
-from mpiprof.bench.studies import model_accuracy
-from mpiprof.bench.studies.model_accuracy import PARTS, Comparison
+from mpiprof.collectives.machine import Machine, machine_of_table
+from mpiprof.collectives.round_simulator import applies_to
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.model.machine import Machine, machine_of_table
-from mpiprof.model.message_rounds import applies_to
-from mpiprof.testing.synthetic import MACHINE
+from mpiprof.papers.harness import simulated_cases
+from mpiprof.papers.harness.case import Options
+from mpiprof.papers.harness.intervals import IntervalEstimate
+from mpiprof.papers.harness.study import Setup
+from mpiprof.papers.studies import model_accuracy
+from mpiprof.papers.studies.model_accuracy import PARTS, ModelComparison
 from mpiprof.tune import predict, tasks
 
 PLAIN = make_uniform(tune_traces.ALPHA, tune_traces.BETA)
@@ -31,16 +31,16 @@ EAGER = replace(PLAIN, eager_limit=1 << 20, window=1 << 16, copy=0.1)
 
 
 def test_errors_ranks_and_regret() -> None:
-    comparison = Comparison(np.array([1.0, 2.0, 4.0]), np.array([1.1, 1.0, 4.0]))
+    comparison = ModelComparison(np.array([1.0, 2.0, 4.0]), np.array([1.1, 1.0, 4.0]))
     assert comparison.errors == pytest.approx([0.1, 0.5, 0])
     assert comparison.correlation == pytest.approx(0.5)  # ranks 1 2 3 and 2 1 3
     assert comparison.order == (3, 2)  # the pair of the first two is not in its order
     assert float(comparison.regret) == 2  # the second is predicted to be the fastest
     assert comparison.probed == (2, True)
-    assert Comparison(np.array([1.0, 2.0]), np.array([2.5, 1.0])).probed == (1, False)
-    alike = Comparison(np.array([1.0, 1.04]), np.array([2.0, 1.0]))
+    assert ModelComparison(np.array([1.0, 2.0]), np.array([2.5, 1.0])).probed == (1, False)
+    alike = ModelComparison(np.array([1.0, 1.04]), np.array([2.0, 1.0]))
     assert alike.order == (0, 0)
-    assert np.isnan(Comparison(np.ones(2), np.ones(2)).correlation)
+    assert np.isnan(ModelComparison(np.ones(2), np.ones(2)).correlation)
     assert np.isnan(comparison.agreement)
     halves = np.array([1.0, 3.0, 2.0]), np.array([1.0, 2.0, 3.0])
     assert replace(comparison, halves=halves).agreement == pytest.approx(0.5)
@@ -49,9 +49,9 @@ def test_errors_ranks_and_regret() -> None:
 def test_measured_times_have_the_digits_of_their_intervals() -> None:
     """Times 1.003 and 2.034 with widths 0.02 and 0.04, and the mean of the regrets 1, 2 and 4."""
     measured, widths = np.array([1.003, 2.034]), np.array([0.02, 0.04])
-    regret = Comparison(measured, np.array([2.0, 1.0]), widths).regret
+    regret = ModelComparison(measured, np.array([2.0, 1.0]), widths).regret
     assert str(regret) == "2.03" and regret.width == pytest.approx(0.057, rel=0.02)
-    mean = model_accuracy.average_regret([Estimate(x, width=0) for x in (1.0, 2.0, 4.0)])
+    mean = model_accuracy.average_regret([IntervalEstimate(x, width=0) for x in (1.0, 2.0, 4.0)])
     assert float(mean) == pytest.approx(2) and mean.low < 1 < 4 < mean.high and str(mean) == "2"
 
 

@@ -16,7 +16,6 @@ from mpiprof.timeline.window import Timeline
 
 RANKS = 8
 US = 1_000
-ROUND_NS = 10_064  # of 64 bytes on the synthetic machine: 10 us and 1 ns a byte
 
 
 def timeline(folder: Path, took_ns: int, leaves_early: int = -1) -> Timeline:

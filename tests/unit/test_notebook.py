@@ -8,16 +8,19 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from support.neighbours import make_ring
+from support.program import Program
+from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.diagnosis.compare import compare
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.hang import verdict_text
-from mpiprof.reports import changes_chart, sentences, tokens
-from mpiprof.reports.finding_list import FindingList
-from mpiprof.testing.neighbours import make_ring
-from mpiprof.testing.program import Program
-from mpiprof.testing.synthetic import Synthetic
+from mpiprof.hang import job_verdict
+from mpiprof.hang.words import verdict_text
+from mpiprof.interface import tokens
+from mpiprof.reports import changes_chart
+from mpiprof.reports.notebook_table import FindingList
+from mpiprof.reports.words import finding_sentences
 from mpiprof.timeline import window
 from unit.test_hang_pictures import conclude, missing_send
 
@@ -186,7 +189,7 @@ def test_a_hang_is_drawn_and_a_job_that_ended_has_none(
         trace.plot.hang()
     hung = missing_send(tmp_path / "hung")
     positions, pending, verdict = conclude(hung)
-    monkeypatch.setattr(verdict_text, "observe_job", lambda _: (verdict, positions, pending))
+    monkeypatch.setattr(job_verdict, "observe_job", lambda _: (verdict, positions, pending))
     picture = hung.plot.hang()
     assert "Rank 1" in picture.svg and "never sent" in picture.svg
     assert picture.note.startswith(verdict_text.verdict_title(verdict))
@@ -224,8 +227,8 @@ def test_findings_are_a_table_in_the_words_of_the_report(trace: mpiprof.Trace) -
     page = findings._repr_html_()
     assert page.count("<tr>") == len(findings) + 1 > 1
     for finding in findings:
-        assert escape(sentences.finding_title(trace, finding)) in page
-        assert escape(sentences.advise(trace, finding)) in page
+        assert escape(finding_sentences.finding_title(trace, finding)) in page
+        assert escape(finding_sentences.advise(trace, finding)) in page
     assert "allreduce at md.py:93 force" in page and "rank 3" in page
     assert "<script" not in page
     empty = FindingList(trace, [])

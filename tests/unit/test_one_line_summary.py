@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
+from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.hang import summary_writer
 from mpiprof.hang.summary_writer import SummaryWriter
-from mpiprof.testing.synthetic import Synthetic
 
 FOUND = {
     "program": "a",
@@ -47,9 +47,11 @@ def test_names_of_any_length_fit_into_a_kilobyte(letter: str) -> None:
 
 @pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", "a\udcffb"])
 def test_labels_are_escaped(name: str) -> None:
-    *_, written = summary_writer._format_metric("ranks", "", [({"program": name}, 2.0)])
-    match = SAMPLE.fullmatch(written)
-    assert match and match[1] == "mpiprof_ranks" and match[3] == "2"
+    summary = {**dict.fromkeys(summary_writer.GAUGES), **FOUND, "program": name}
+    text = summary_writer.format_metrics(summary, None, "7")
+    written = [SAMPLE.fullmatch(line) for line in text.splitlines() if not line.startswith("#")]
+    assert {match[1]: match[3] for match in written if match}["mpiprof_ranks"] == "2"
+    assert all(written)
 
 
 def samples(text: str) -> dict[str, dict[str, float]]:
@@ -73,7 +75,7 @@ def samples(text: str) -> dict[str, dict[str, float]]:
 
 def test_a_trace_without_totals_has_none(tmp_path: Path) -> None:
     """For example in a job that has just started."""
-    from mpiprof.testing.synthetic import Synthetic
+    from support.synthetic import Synthetic
 
     Synthetic(3).write(tmp_path / "t")
     trace = mpiprof.open(tmp_path / "t")
@@ -93,7 +95,7 @@ def test_the_time_goes_on_in_a_job_that_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its last call is 5 ms after the start, and a minute has passed."""
-    from mpiprof.testing.synthetic import Synthetic
+    from support.synthetic import Synthetic
 
     synthetic = Synthetic(2)
     synthetic.add_collective("barrier", [[1_000, 2_000]], [[5_000_000, 5_000_000]])

@@ -16,11 +16,11 @@ from otf2.enums import CollectiveOp, RegionRole
 from support.dataset_traces import messaging
 from support.export_trace import export
 from support.message_traces import MessageTrace, call, part, sums
+from support.neighbours import make_ring
 from support.otf2_archive import NO_ROOT, Archive, read_events, sizes_in_order
+from support.program import Program
 
 import mpiprof
-from mpiprof.testing.neighbours import make_ring
-from mpiprof.testing.program import Program
 from mpiprof.trace import Trace
 from mpiprof.trace.messages import COMPLETE, UNKNOWN_PEER, UNSURE, WILDCARD
 from mpiprof.trace.types import RECEIVED_PART, SENT_PART

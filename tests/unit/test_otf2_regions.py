@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mpiprof.formats.otf2 import sizes
+from mpiprof.formats.otf2 import shapes
 from mpiprof.formats.otf2.regions import parse_operation
 
 
@@ -49,7 +49,7 @@ def test_bytes_as_score_p_counts_them(
     name: str, reported: tuple[int, int], known: tuple[int, int]
 ) -> None:
     one = np.zeros(1, np.int64)
-    found = sizes.convert_sizes(
+    found = shapes.convert_sizes(
         one, [name], one + reported[0], one + reported[1], one + 4, one + 1, one > 0
     )
     assert tuple(int(v[0]) for v in found) == known

@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from support.synthetic import Synthetic
 
 from mpiprof.formats import pack_writer
 from mpiprof.hang import hang_threshold
 from mpiprof.interface import output_files
-from mpiprof.testing.synthetic import Synthetic
 from mpiprof.trace.pack import FILE_NAME
 
 

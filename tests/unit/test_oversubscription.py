@@ -12,14 +12,16 @@ import pytest
 from support.cause_events import busy_node, shared_processor
 from support.cause_judgement import read_report
 from support.dataset_traces import run_verb
+from support.program import Program
 from support.random_work import MS, Noise
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.causes.oversubscription import Oversubscription, choose_crowds, sum_queues
+from mpiprof.causes.oversubscription import Oversubscription, choose_crowds, find_crowded_nodes
+from mpiprof.causes.processor_queues import sum_queues
 from mpiprof.causes.processor_sets import Overload, find_overload, list_crowds
+from mpiprof.causes.slow_messages import drop_crowded
 from mpiprof.metrics import analysis_memory, run_windows
-from mpiprof.testing.program import Program
 from mpiprof.trace import Trace
 
 RANKS = 8
@@ -53,7 +55,28 @@ def test_crowds_have_more_ranks_than_processors(
     waiting: list[int],
     crowds: list[Any],
 ) -> None:
-    assert list(list_crowds(allowed, used, waiting)) == crowds
+    outer = [crowd for crowd in list_crowds(allowed, used, waiting) if not crowd.is_bound]
+    assert [(crowd.ranks, crowd.processors) for crowd in outer] == crowds
+
+
+NODE = {0: frozenset((0, 1)), 1: frozenset((0, 1))}
+ON_FIRST = frozenset((0,))
+
+
+@pytest.mark.parametrize(
+    ("allowed", "bound"),
+    [
+        pytest.param(NODE | {2: ON_FIRST, 3: ON_FIRST}, [(2, 3)], id="pair"),
+        pytest.param({rank: frozenset((rank // 2,)) for rank in range(4)}, [], id="all"),
+        pytest.param(NODE | {2: ON_FIRST, 3: frozenset((1,))}, [], id="single"),
+    ],
+)
+def test_bound_ranks_have_fewer_processors_than_the_other_ranks_of_a_crowd(
+    allowed: dict[int, frozenset[int]], bound: list[tuple[int, ...]]
+) -> None:
+    outer, *inner = list_crowds(allowed, {}, range(4))
+    assert outer.ranks == (0, 1, 2, 3) and not outer.is_bound
+    assert [crowd.ranks for crowd in inner] == bound and all(crowd.is_bound for crowd in inner)
 
 
 def read_lines(program: Program, folder: Path) -> str:
@@ -116,6 +139,14 @@ def read_crowds(trace: Trace) -> list[tuple[Oversubscription, float]]:
         for found in facts
         if isinstance(found.cause, Oversubscription)
     ]
+
+
+def test_short_waiting_of_ranks_that_mostly_sleep_is_not_stated_first(tmp_path: Path) -> None:
+    """They may wait for longer than they run, but neither takes much of their time."""
+    ((crowd, _),) = read_crowds(mpiprof.open(shared_processor(8, 60, 3, (4, 5)).write(tmp_path)))
+    assert crowd.is_first and crowd.is_disturbing
+    asleep = replace(crowd, is_bound=False, queue_share=0.08)
+    assert asleep.is_disturbing and not asleep.is_first
 
 
 def test_windows_do_not_change_crowds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,3 +239,62 @@ def test_a_rank_that_its_quota_stops_waits_for_no_other_program(
     throttled = replace(queues, throttled_ns=share * queues.queue_ns)
     crowds = choose_crowds(trace, [throttled])
     assert [rank for crowd in crowds for rank in crowd.waiting_ranks] == waiting
+
+
+def test_bound_ranks_that_wait_inside_their_calls_only(tmp_path: Path) -> None:
+    program = shared_processor(RANKS, 40, 3, sharing=(4, 5), begin=10)
+    trace = mpiprof.open(program.write(tmp_path))
+    queues = sum_queues(trace)
+    assert queues.bound is not None
+    nothing = np.zeros(RANKS)
+    bound = replace(queues.bound, queue_ns=nothing, place_ns={(0, 1): nothing})
+    (cause,) = choose_crowds(trace, [replace(queues, queue_ns=nothing, bound=bound)])
+    assert cause.is_bound and cause.is_first and not cause.is_disturbing
+    assert cause.clause.startswith("ranks 4-5 are bound to processor 4 from 3")
+    assert cause.clause.endswith(" ms on, and take turns")
+
+
+@pytest.mark.parametrize(
+    ("processors", "pairs"),
+    [(4, []), (0, [((0, 1), (6, 7)), ((0, 1),), ((6, 7),)])],
+    ids=["shared", "separate"],
+)
+def test_messages_between_ranks_that_share_processors_are_no_slow_link(
+    processors: int, pairs: list[Any], tmp_path: Path
+) -> None:
+    program = shared_processor(RANKS, 10, 3, processors=processors)
+    nodes = find_crowded_nodes(mpiprof.open(program.write(tmp_path)))
+    assert sorted(nodes) == (list(range(RANKS)) if processors else [])
+    candidates = [((0, 1), (6, 7)), ((0, 1),), ((6, 7),)]
+    assert drop_crowded(candidates, nodes) == pairs
+    assert drop_crowded([((1, 9),)], {1: "a", 9: "b"}) == [((1, 9),)]
+
+
+@pytest.mark.parametrize(("ratio", "share"), [(0.5, 0.0), (1.0, 0.0), (2.0, 0.5), (10.0, 0.9)])
+def test_the_share_of_other_programs_is_beyond_what_the_ranks_can_wait_for_each_other(
+    ratio: float, share: float, tmp_path: Path
+) -> None:
+    """8 ranks on 4 processors wait at most as long as they run."""
+    trace = mpiprof.open(shared_processor(RANKS, 10, 3, processors=RANKS // 2).write(tmp_path))
+    queues = sum_queues(trace)
+    (cause,) = choose_crowds(trace, [replace(queues, processor_ns=queues.queue_ns / ratio)])
+    assert cause.others_share == pytest.approx(share, abs=1e-6)
+    assert ("other programs or further threads run there" in cause.clause) == (share >= 0.5)
+    assert cause.advice.startswith("Check for other programs") == (share >= 0.5)
+    assert cause.saves_more == (share >= 0.5)
+
+
+def test_queues_do_not_make_ranks_work_one_at_a_time(tmp_path: Path) -> None:
+    """Where ranks wait longer for a processor than they run, their turns are no sure cause."""
+    program, noise = Program(4, intervals=True, counters=True), Noise(4)
+    for step in range(120):
+        root = step % 4
+        is_root = np.arange(4) == root
+        program.work(noise.work(MS) * is_root)
+        program.lose(queue_ns=noise.work(2 * MS) * is_root)
+        program.collective("bcast", "step.py:31:main", root=root)
+        program.collective("allreduce", "step.py:32:main")
+    trace = mpiprof.open(program.write(tmp_path / "trace"))
+    causes = [finding.cause for finding in trace.findings()]
+    assert causes[0] == "oversubscription"
+    assert "serial_turns" not in causes

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mpiprof.dashboard.pages.overview import make_answer
 from mpiprof.dashboard.trace_data import TraceData
 from mpiprof.dashboard.url_state import PageState
-from mpiprof.dashboard.verdict_view import make_answer
 from support.page_traces import write_damaged
+from support.program import Program
 
-from mpiprof.reports.phrases import state_sentence
-from mpiprof.testing.program import Program
+from mpiprof.reports.words.trace_sentences import state_sentence
 
 
 @pytest.mark.parametrize("is_damaged", [False, True])

@@ -10,19 +10,19 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from mpiprof.dashboard.pages import overview
+from mpiprof.dashboard.pages.overview import find_verdict
 from mpiprof.dashboard.trace_data import TraceContext
 from mpiprof.dashboard.url_state import PageState
-from mpiprof.dashboard.verdict_view import find_verdict
+from support.neighbours import make_ring
+from support.program import Program
 
+from mpiprof.interface import tokens
 from mpiprof.interface.format_units import format_count, format_time
-from mpiprof.reports import tokens
 from mpiprof.reports.overview.time_sums import find_blamed_time
 from mpiprof.reports.pictures import instance_arrivals, row_pictures, time_split
 from mpiprof.reports.pictures.caused_waits import CausedWaits, draw_caused_waits
 from mpiprof.reports.pictures.instance_arrivals import InstanceArrivals, draw_arrivals
 from mpiprof.reports.pictures.time_split import BlamedTime, TimePart
-from mpiprof.testing.neighbours import make_ring
-from mpiprof.testing.program import Program
 
 MS = 1_000_000
 SPACE = "{http://www.w3.org/2000/svg}"

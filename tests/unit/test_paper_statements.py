@@ -8,12 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mpiprof.bench.papers import PAPERS
-from mpiprof.bench.papers.claims_table import STATEMENT_COLUMNS, make_claims_table
-from mpiprof.bench.papers.exhibits import Paper
-from mpiprof.bench.papers.report_sections import PaperReport
-from mpiprof.bench.papers.statements import Statement, read_statements
-from mpiprof.model.schedule import load_catalogue
+from mpiprof.collectives.schedule import load_catalogue
+from mpiprof.papers.reports import PAPERS
+from mpiprof.papers.reports.exhibits import Paper, Statement, read_statements
+from mpiprof.papers.reports.paper_report import STATEMENT_COLUMNS, PaperReport, make_claims_table
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,6 +11,7 @@ import pytest
 from support import planted_loops as planted
 from support.loop_programs import Loop, collectives, halo
 from support.planted_loops import Delay, PlantedLoop
+from support.program import Program
 from support.random_work import Noise
 
 import mpiprof
@@ -18,10 +19,9 @@ from mpiprof.account.record_gaps import find_record_gaps
 from mpiprof.diagnosis import delay_matrix
 from mpiprof.diagnosis.delay_matrix import choose_columns
 from mpiprof.diagnosis.finding import Finding
-from mpiprof.diagnosis.verdict import make_verdict
-from mpiprof.reports import conclusion
-from mpiprof.reports.delay_sentences import saving_sentence
-from mpiprof.testing.program import Program
+from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.reports.words import conclusion
+from mpiprof.reports.words.finding_sentences import saving_sentence
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float
 

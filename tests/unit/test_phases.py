@@ -11,7 +11,7 @@ from support.planted_loops import correlate
 from support.synthetic import Synthetic
 
 from mpiprof.diagnosis.phases import find_change_points
-from mpiprof.reports import phrases, sentences
+from mpiprof.reports.words import callsite_sentences, finding_sentences
 
 
 def test_a_change_of_phase_and_a_period(tmp_path: Path) -> None:
@@ -29,13 +29,13 @@ def test_a_change_of_phase_and_a_period(tmp_path: Path) -> None:
     assert phases["total_wait_ns"].sum() == pytest.approx(total)
     # Systematic during a phase; lateness in every tenth instance is not.
     assert trace.arrival_statistics(0).by_rank.value > 0.6
-    assert "Every 10th instance (3, 13, 23, ...)" in phrases.period_sentence(phases)
+    assert "Every 10th instance (3, 13, 23, ...)" in callsite_sentences.period_sentence(phases)
     reported = [
         (one.cause, one.ranks, one.first_instance, one.last_instance, one.period)
         for one in trace.findings()
     ]
     assert reported == [("moving", (5, 2), 0, 199, None), ("periodic", (0,), 3, 193, 10)]
-    text = sentences.finding_text(trace, trace.findings()[0])
+    text = finding_sentences.finding_text(trace, trace.findings()[0])
     assert text.startswith("Ranks 2, 5 in turn work 3.00 ms longer") and "80 to 120 steps" in text
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.program import Program
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.diagnosis.place_changes import PlaceChange, compare_places
-from mpiprof.testing.program import Program
+from mpiprof.diagnosis.time_changes import PlaceChange, compare_places
 from mpiprof.trace import Trace
 
 MS = 1_000_000

@@ -10,8 +10,8 @@ from support.late_traces import MS, messages, noise, one_site
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.diagnosis.verdict import make_verdict
-from mpiprof.reports import conclusion, sentences
+from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.reports.words import conclusion, finding_sentences
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float
 
@@ -46,7 +46,7 @@ def test_the_work_of_a_rank_costs_its_own_communicator(
     assert (one.cause, tuple(sorted(one.ranks))) == ("rank", named)
     assert one.habit.late_ns == pytest.approx(6 * MS, rel=0.01)
     assert one.cost_ns == pytest.approx(len(named) * 100 * 6 * MS, rel=0.03)
-    assert " 6.0" in sentences.problem_sentence(trace, one)
+    assert " 6.0" in finding_sentences.problem_sentence(trace, one)
 
 
 def accidents(folder: Path, late: dict[int, tuple[int, float]]) -> Trace:
@@ -71,7 +71,7 @@ def test_a_single_large_delay_is_distinguished_from_small_delays(tmp_path: Path)
     (one,) = trace.findings()
     assert (one.cause, one.ranks) == ("long_work", (3,))
     assert one.saved_ns == pytest.approx(1000 * MS, rel=2e-2)
-    printed = sentences.finding_text(trace, one)
+    printed = finding_sentences.finding_text(trace, one)
     assert printed.startswith("Once, at ") and "rank 3 works 1.0" in printed
 
 
@@ -88,7 +88,7 @@ def test_many_delays_are_reported_with_the_worst(tmp_path: Path) -> None:
     trace = accidents(tmp_path, {20: (0, 90.0), 70: (1, 60.0), 110: (2, 70.0), 160: (3, 80.0)})
     one = trace.findings()[0]
     assert (one.cause, one.ranks) == ("long_work", ())
-    printed = sentences.finding_text(trace, one)
+    printed = finding_sentences.finding_text(trace, one)
     assert printed.startswith("4 times, at ") and ", work took up to " in printed
     assert ", each time on one of ranks 0-3: " in printed
 
@@ -99,7 +99,7 @@ def test_a_usual_value_is_not_reported_as_the_maximum(tmp_path: Path) -> None:
     spread[4::5] = noise(40, 4, 1.0, seed=3) - 5
     spread[44, 1] += 10.0
     trace = one_site(tmp_path, Synthetic(4), spread)
-    printed = sentences.problem_sentence(trace, trace.findings()[0])
+    printed = finding_sentences.problem_sentence(trace, trace.findings()[0])
     assert printed.startswith("The work of the ranks differs by ") and "up to" not in printed
     assert ", in every 5th step from step 4 on: " in printed
 
@@ -125,7 +125,7 @@ def test_time_in_messages_is_no_work(tmp_path: Path) -> None:
     trace = waiting_for_a_message(tmp_path)
     one = trace.findings()[0]
     assert (one.cause, one.ranks[0]) == ("rank", 0)
-    printed = sentences.finding_text(trace, one)
+    printed = finding_sentences.finding_text(trace, one)
     assert printed.startswith("Rank 0 works 5.00 ms, rank 1 works 1.00 ms longer ")
     assert one.saved_ns <= 100 * 5 * MS * 1.01
     lines = conclusion.verdict_lines(trace, make_verdict(trace, [one]))
@@ -145,7 +145,7 @@ def test_ranks_that_hide_each_other_are_one_finding(tmp_path: Path) -> None:
     # 8 + 8 + 4 ms of wait per step, then none.
     assert one.cost_ns == pytest.approx(150 * 20 * MS, rel=0.02)
     assert one.saved_ns == pytest.approx(150 * 8 * MS, rel=0.02)
-    text = sentences.problem_sentence(trace, one)
+    text = finding_sentences.problem_sentence(trace, one)
     assert text.startswith("Rank 2 works 8.00 ms, rank 1 works 4.00 ms longer ")
 
 
@@ -165,7 +165,7 @@ def test_time_of_all_ranks_is_not_attributed_to_one_rank(tmp_path: Path) -> None
     trace = own_loads(tmp_path, (0.0, 9.0, 4.0, 2.0))
     one = trace.findings()[0]
     assert one.cost_ns == pytest.approx(150 * 21 * MS, rel=0.02)
-    printed = sentences.finding_text(trace, one)
+    printed = finding_sentences.finding_text(trace, one)
     assert printed.startswith(
         "The work differs from rank to rank, and rank 1 works longest, 7.00 ms beyond the median "
     )
@@ -178,7 +178,7 @@ def test_occasional_time_of_all_ranks_is_not_attributed_to_one_rank(tmp_path: Pa
     trace = one_site(tmp_path, Synthetic(4), late)
     one = trace.findings()[0]
     assert (one.cause, one.period) == ("periodic", 5)
-    printed = sentences.problem_sentence(trace, one)
+    printed = finding_sentences.problem_sentence(trace, one)
     # 7 ms behind the median of the others: 13 of 21 ms.
     assert one.ranks == (1,) and one.cost_ns == pytest.approx(40 * 13 * MS, rel=0.05)
     assert printed.startswith("Rank 1 works 7.00 ms longer ")
@@ -223,7 +223,7 @@ def test_in_how_many_instances_lateness_moves_is_counted(tmp_path: Path) -> None
     one = trace.findings()[0]
     assert one.cause == "moving"
     assert one.habit.late_instances == here.sum()
-    printed = sentences.finding_text(trace, one)
+    printed = finding_sentences.finding_text(trace, one)
     assert f"This holds in {here.sum()} of 400 steps." in printed
 
 
@@ -248,7 +248,7 @@ def test_who_comes_early_alone_makes_nobody_late(
     trace = one_site(tmp_path, Synthetic(4), np.array([late_ms]))
     (one,) = trace.findings()
     assert not one.ranks
-    printed = sentences.finding_text(trace, one)
+    printed = finding_sentences.finding_text(trace, one)
     assert printed.startswith("No single rank causes the waiting")
     assert printed.endswith(" Record another run to tell.")
 
@@ -271,7 +271,7 @@ def test_the_rank_that_delays_the_root_is_late_before_the_gather(tmp_path: Path)
     trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     one = trace.findings()[0]
     assert (one.cause, one.ranks) == ("rank", (2,))
-    printed = sentences.problem_sentence(trace, one)
+    printed = finding_sentences.problem_sentence(trace, one)
     assert printed.startswith("Rank 2 works 6.0")
     assert "between bcast at md.py:8 step and gather at md.py:7 step, in each " in printed
     assert all(other.ranks in ((2,), ()) for other in trace.findings())
@@ -281,7 +281,7 @@ def test_work_is_distinguished_by_step(tmp_path: Path) -> None:
     late = noise(200, 4, 0.05)
     late[4::5, 2] += 5
     trace = one_site(tmp_path, Synthetic(4), late)
-    printed = sentences.finding_text(trace, trace.findings()[0])
+    printed = finding_sentences.finding_text(trace, trace.findings()[0])
     assert ", in every 5th step from step 4 on: " in printed
 
 
@@ -291,7 +291,7 @@ def test_a_rank_behind_another_one_is_named_with_its_delay(tmp_path: Path) -> No
     late[:, 1] += 4
     late[1:, 2] += 8
     trace = one_site(tmp_path, Synthetic(4), late)
-    printed = sentences.finding_text(trace, trace.findings()[0])
+    printed = finding_sentences.finding_text(trace, trace.findings()[0])
     assert printed.startswith("Rank 2 works 8.00 ms, rank 1 works 4.00 ms longer ")
     assert "the start of the run" not in printed
 
@@ -310,5 +310,5 @@ def test_who_is_early_may_have_as_much_to_do(tmp_path: Path) -> None:
     trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     first = trace.findings()[0]
     assert (first.cause, first.ranks) == ("rank", (1,))
-    printed = " ".join(sentences.finding_text(trace, one) for one in trace.findings())
+    printed = " ".join(finding_sentences.finding_text(trace, one) for one in trace.findings())
     assert "less" not in printed and "more of the work" not in printed

@@ -10,8 +10,7 @@ from support.message_traces import MessageTrace, call, part, record
 
 import mpiprof
 from mpiprof.account.ledger import OUTSIDE
-from mpiprof.causes.polling import sum_delays
-from mpiprof.metrics.polling_delays import find_polling_delays
+from mpiprof.causes.polling import find_polling_delays, sum_delays
 from mpiprof.trace.messages import COMPLETE, WILDCARD
 from mpiprof.trace.types import POLL, RECEIVED_PART, SENT_PART, Array
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from support.neighbours import make_grid, make_neighbours, make_ring
+from support.program import Program
+from support.program_log import LONG_CALL_NS, NO_SHAPE
+from support.simulation import Network
 
 import mpiprof
-from mpiprof.metrics.polling_delays import find_polling_delays
-from mpiprof.operations import OPERATIONS, WaitRule
-from mpiprof.testing.neighbours import make_grid, make_neighbours, make_ring
-from mpiprof.testing.program import Program
-from mpiprof.testing.program_log import LONG_CALL_NS, NO_SHAPE
-from mpiprof.testing.simulation import Network
+from mpiprof.causes.polling import find_polling_delays
+from mpiprof.facts.operations import OPERATIONS, WaitRule
 from mpiprof.trace.types import INTERVAL, MESSAGE_CALL
 
 START, LATENCY, CALL = 1_000_000, 1_000, 100

@@ -6,15 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.neighbours import make_ring
+from support.program import Program
 from support.random_work import MS, Noise
+from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.metrics.progress_waits import find_progress_waits
-from mpiprof.metrics.wait_states import Group
-from mpiprof.operations import WaitRule
-from mpiprof.testing.neighbours import make_ring
-from mpiprof.testing.program import Program
-from mpiprof.testing.synthetic import Synthetic
+from mpiprof.facts.operations import WaitRule
+from mpiprof.metrics.wait_states import Group, find_progress_waits
 
 RANKS, STEPS, LATE_MS = 8, 60, 6
 ALL = Group(WaitRule.ALL_FOR_ALL, (4, 0))

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from support import ROOT
 from support.jobs import run
-
-from mpiprof.testing.synthetic import Synthetic
+from support.synthetic import Synthetic
 
 SITE = ROOT / "docs" / "site"
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.dataset_traces import run_verb
+from support.program import Program
 from support.synthetic import Synthetic
-
-from mpiprof.testing.program import Program
 
 US, MS = 1_000, 1_000_000
 START = 10 * US

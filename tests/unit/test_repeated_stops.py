@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.program import Program
 
 import mpiprof
 from mpiprof.causes import search
@@ -14,7 +15,6 @@ from mpiprof.causes.cause import FoundCause
 from mpiprof.causes.repeated_stops import RepeatedStops
 from mpiprof.diagnosis import delay_findings, fact_findings
 from mpiprof.metrics import analysis_memory
-from mpiprof.testing.program import Program
 from mpiprof.trace import Trace
 from mpiprof.trace.stalled_calls import StalledCall
 from mpiprof.trace.types import Int

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.neighbours import make_ring
+from support.program import Program
 
 import mpiprof
-from mpiprof.account.delay_graph import Intervals
+from mpiprof.account.delay_graph import WorkIntervals
 from mpiprof.account.replay import Replay
 from mpiprof.metrics.dependences import DependenceCollector, Dependences
-from mpiprof.testing.neighbours import make_ring
-from mpiprof.testing.program import Program
 from mpiprof.trace.types import Int
 
 US, MS = 1_000, 1_000_000
@@ -78,7 +78,7 @@ def test_all_members_leave_a_meeting_after_the_last_one() -> None:
 def test_work_counts_as_removed_before_the_first_wait_for_it() -> None:
     """Between its recorded calls, rank 0 sends a message, for which rank 1 waits until 9."""
     replay = Replay(join(({0: 9}, {1: 1})), 3)
-    work = Intervals(ints(0, 1), ints(0, 10), ints(20, 20), ints(0, 0))
+    work = WorkIntervals(ints(0, 1), ints(0, 10), ints(20, 20), ints(0, 0))
     assert replay.find_ends(work).tolist() == [9, 20]
 
 

@@ -16,7 +16,7 @@ from mpiprof.errors import UsageError
 from mpiprof.interface.format_units import format_factor
 from mpiprof.metrics import columns
 from mpiprof.reports import fail_on
-from mpiprof.reports.table import Column, render
+from mpiprof.reports.table import TableColumn, render
 
 MS = 1_000_000
 SCHEMA = (
@@ -327,10 +327,10 @@ def test_several_nodes_show_the_clock_bound(
 )
 def test_table_cuts_long_call_sites_but_not_the_file_name(place: str, retained: str) -> None:
     columns = [
-        Column("routine", ["bcast"], left=True),
-        Column("site", [place], left=True, shrink=True),
-        Column("a", ["123456"]),
-        Column("b", ["2"], drop=1),
+        TableColumn("routine", ["bcast"], left=True),
+        TableColumn("site", [place], left=True, shrink=True),
+        TableColumn("a", ["123456"]),
+        TableColumn("b", ["2"], drop=1),
     ]
     text = render(*columns, width=40)
     assert max(map(len, text.splitlines())) <= 40

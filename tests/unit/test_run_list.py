@@ -10,8 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from mpiprof.dashboard.pages import history as history_page
 from mpiprof.dashboard.pages import list_pages, runs
-from mpiprof.dashboard.run_list import shorten_fault
-from mpiprof.dashboard.trace_data import TraceContext
+from mpiprof.dashboard.trace_data import TraceContext, shorten_fault
 from mpiprof.dashboard.url_state import PageState
 from support.run_folders import write_runs
 

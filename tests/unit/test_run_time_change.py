@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.program import Program
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.diagnosis.run_time_change import measure_run_times
 from mpiprof.diagnosis.run_variation import compare_run_times, mean_interval
-from mpiprof.reports.compare_sentences import run_time_sentence
-from mpiprof.testing.program import Program
+from mpiprof.diagnosis.time_changes import measure_run_times
+from mpiprof.reports.words.compare_sentences import run_time_sentence
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float
 

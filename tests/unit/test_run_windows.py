@@ -11,19 +11,19 @@ import numpy as np
 import pandas as pd
 import pytest
 from support import random_work
+from support.neighbours import make_ring
+from support.program import Program
 from support.small_chunks import write_small_chunks
 
 import mpiprof
+from mpiprof.diagnosis.findings import make_verdict
 from mpiprof.diagnosis.lazy_tables import DERIVED
-from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.diagnosis.what_if import parse_change, predict_run
 from mpiprof.interface.progress import listen_to_progress
 from mpiprof.metrics import analysis_memory, run_windows
-from mpiprof.metrics.library_algorithms import name_shapes
 from mpiprof.metrics.message_callsite_sums import find_located_waits
-from mpiprof.metrics.waiting_pairs import list_waiting_pairs
-from mpiprof.testing.neighbours import make_ring
-from mpiprof.testing.program import Program
+from mpiprof.metrics.rank_pairs import list_waiting_pairs
+from mpiprof.metrics.shape_names import name_shapes
 from mpiprof.timeline import message_marks
 from mpiprof.timeline.message_marks import read_message_marks
 from mpiprof.trace import Trace, writer
@@ -156,6 +156,10 @@ def test_windows_read_their_own_chunks(tmp_path: Path, monkeypatch: pytest.Monke
     trace = open_in_windows(whole, monkeypatch, 4)
     windows = [TraceWindow(trace, *of, DERIVED) for of in run_windows.divide_run(trace)]
     assert all(len(of.message_calls) < 0.6 * len(whole.message_calls) for of in windows)
+    for window in windows:
+        calls = window.message_calls
+        assert (calls["exit_ns"] >= window.begin_ns - window.margin_ns).all()
+        assert (calls["enter_ns"] < window.end_ns + window.margin_ns).all()
     columns = [as_rows(of.message_waits) for of in windows]
     assert all(len(of) > 0.1 * len(waits) for of in columns)
     assert abs(sum(map(len, columns)) - len(waits)) <= 0.01 * len(waits)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.program import Program
 from support.random_work import MS
 
 import mpiprof
 from mpiprof.account.work_intervals import INSIDE
-from mpiprof.diagnosis.same_work import list_same_work
-from mpiprof.testing.program import Program
+from mpiprof.diagnosis.repetition_matrix import list_same_work
 from mpiprof.trace.trace import Trace
 
 RANKS, ITERATIONS, EVERY, LATE = 4, 24, 8, 1

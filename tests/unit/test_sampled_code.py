@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from support.synthetic import Synthetic
+
 import mpiprof
 from mpiprof.diagnosis.sampled_code import find_sampled_code
-from mpiprof.testing.synthetic import Synthetic
 from mpiprof.trace.trace import Trace
 
 MS = 1_000_000

@@ -7,18 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.dashboard_traces import MS, lateness
+from support.program import Program
+from support.synthetic import Synthetic
 from support.where_samples import add_samples
 
 import mpiprof
-from mpiprof.diagnosis.sampled_stacks import (
+from mpiprof.diagnosis.sampled_code import (
     CALLERS_UNKNOWN,
     INCONCLUSIVE,
     StackTree,
     find_late_ranks,
     make_stack_tree,
 )
-from mpiprof.testing.program import Program
-from mpiprof.testing.synthetic import Synthetic
 from mpiprof.trace.trace import Trace
 
 CALL = "md.py:93:force"

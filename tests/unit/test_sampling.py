@@ -19,7 +19,7 @@ from mpiprof.metrics import aggregate, instance_series
 from mpiprof.metrics.aggregate import BlockIndex
 from mpiprof.metrics.instance_series import SeriesMaker
 from mpiprof.trace.batch import Batch
-from mpiprof.trace.dataset import Block, Reader
+from mpiprof.trace.dataset import Reader, StoredBlock
 from mpiprof.trace.types import Int
 
 MS = 1_000_000
@@ -87,7 +87,7 @@ def blocks_read(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     numbers: list[int] = []
     real = Reader.read_batch
 
-    def batch(self: Reader, block: Block) -> Batch:
+    def batch(self: Reader, block: StoredBlock) -> Batch:
         numbers.extend([block.number] * self.before)
         return real(self, block)
 

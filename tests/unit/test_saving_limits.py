@@ -15,7 +15,7 @@ from support.planted_loops import Delay, PlantedLoop, constant, make_noise
 
 import mpiprof
 from mpiprof.diagnosis.finding import Finding
-from mpiprof.metrics.time_order import order_by_time
+from mpiprof.metrics.row_order import order_by_time
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.program import Program
 from support.random_work import MS
 
 import mpiprof
 from mpiprof.account.replay import Replay
-from mpiprof.account.work_segments import read_work
-from mpiprof.causes.removal import Removal, replay_without
-from mpiprof.testing.program import Program
+from mpiprof.account.segments import read_work
+from mpiprof.causes.cause import Removal, replay_without
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Int
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mpiprof.bench.harness.study import mean_interval
-from mpiprof.causes.habits.moving_delay import _find_chance_of_hits
 from mpiprof.causes.habits.significance import p_above_zero
+from mpiprof.causes.habits.unsteady_delay import _find_chance_of_hits
 from mpiprof.diagnosis.run_variation import compare_run_means
 from mpiprof.metrics.variance_components import SIGNIFICANT, jackknife_estimate, nodes_differ
+from mpiprof.papers.harness.study import estimate_mean
 from mpiprof.tune.result import interval_half_width
 
 
@@ -55,9 +55,10 @@ def test_intervals_of_a_mean() -> None:
     """The values 1 to 5: standard error sqrt(0.5), and t = 2.776 with four degrees of freedom."""
     values = np.arange(1.0, 6.0)
     low, high = stats.t.interval(0.95, 4, 3, stats.sem(values))
-    assert mean_interval(values) == pytest.approx((3.0, 2.776445 * 0.5**0.5), rel=1e-6)
+    mean = estimate_mean(values)
+    assert (mean, mean.width / 2) == pytest.approx((3.0, 2.776445 * 0.5**0.5), rel=1e-6)
     (found,) = jackknife_estimate(values[:, None], lambda sums: sums / 5)
     # Without one value the means are 0.2 times 10 to 14.
     assert (found.value, found.high) == pytest.approx((3, 3 + 2.776445 * 0.32**0.5), rel=1e-6)
-    assert mean_interval(np.ones(1)) == (1.0, 0.0)
+    assert estimate_mean(np.ones(1)) == 1.0 and estimate_mean(np.ones(1)).width == 0.0
     assert interval_half_width(values, np.ones(5), 1) == pytest.approx((high - low) / 2, rel=1e-9)

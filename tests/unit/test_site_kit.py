@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 import yaml
 from support import ROOT
+from support.synthetic import Synthetic
 
 from mpiprof import __version__
 from mpiprof.__main__ import main, parser
 from mpiprof.launch.options import JOB_VARIABLES, recorder_option_names, variable_name
-from mpiprof.testing.synthetic import Synthetic
 
 SITE = ROOT / "docs" / "site"
 FILES = [path for path in sorted(SITE.iterdir()) if path.is_file()]

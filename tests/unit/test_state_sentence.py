@@ -12,7 +12,7 @@ from support.page_traces import simulate, write_damaged, write_summary
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.reports.phrases import state_sentence
+from mpiprof.reports.words.trace_sentences import state_sentence
 
 
 def write_killed(folder: Path) -> Path:

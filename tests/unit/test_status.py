@@ -14,11 +14,12 @@ import pytest
 from support.export_trace import export
 from support.jobs import end, start
 from support.mpis import Mpi
-from support.synthetic import Synthetic, make_head_chunk
+from support.synthetic import Synthetic
 from support.wait_until import wait_until
 
 from mpiprof.__main__ import main
 from mpiprof.hang import processes
+from mpiprof.trace.writer import make_head_chunk
 
 HANG = """
 import time

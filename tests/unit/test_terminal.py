@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.synthetic import Synthetic
 
 from mpiprof.__main__ import main
 from mpiprof.interface import ascii_fallback
-from mpiprof.testing.synthetic import Synthetic
 
 pytestmark = pytest.mark.heavy
 

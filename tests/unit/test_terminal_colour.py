@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.synthetic import Synthetic
 
 from mpiprof.__main__ import main
 from mpiprof.interface import terminal_colour
 from mpiprof.interface.terminal_colour import paint, remove_colour
-from mpiprof.reports.terminal_sections import MAX_LINES, Section, join_sections
-from mpiprof.testing.synthetic import Synthetic
+from mpiprof.reports.table import MAX_LINES, Section, join_sections
 
 MS = 1_000_000
 
@@ -95,3 +95,21 @@ def test_sections_that_do_not_fit_are_named() -> None:
     assert text.count("\n") < MAX_LINES and "Not shown: C. --all shows them.\n\nnext: x" in text
     assert "Not shown" not in join_sections(sections, "next: x", whole=True)
     assert join_sections([Section("A", ""), Section("", "b")], "c", whole=False) == "b\n\nc"
+
+
+@pytest.mark.parametrize(("lines", "computed"), [(36, []), (20, ["facts"])])
+def test_sections_that_cannot_fit_are_not_computed(lines: int, computed: list[str]) -> None:
+    texts: list[str] = []
+
+    def make_text() -> str:
+        texts.append("facts")
+        return "a\nb\nc"
+
+    first = Section("A", "\n".join(map(str, range(lines))), essential=True)
+    page = join_sections(
+        [first, Section("Facts", make_text=make_text, min_lines=2)], "c", whole=False
+    )
+    assert texts == computed
+    assert ("Not shown: Facts." in page) is (not computed) and ("a\nb\nc" in page) is bool(computed)
+    last = Section("Facts", make_text=make_text, min_lines=2)
+    assert "a\nb\nc" in join_sections([first, last], "c", whole=True)

@@ -9,8 +9,8 @@ import pytest
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.diagnosis.verdict import make_verdict
-from mpiprof.reports import conclusion, sentences
+from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.reports.words import conclusion, finding_sentences
 from mpiprof.trace import Trace
 
 MS = 1_000_000
@@ -53,7 +53,7 @@ def test_what_makes_a_communicator_can_not_be_tuned(tmp_path: Path) -> None:
 def test_lateness_made_inside_is_no_work_of_the_ranks(tmp_path: Path) -> None:
     trace = busy(tmp_path)
     (one,) = (one for one in trace.findings() if one.cause == "noise")
-    printed = sentences.finding_text(trace, one)
+    printed = finding_sentences.finding_text(trace, one)
     inside = (
         " Most of it arises inside alltoall at md.py:6 swap, which keeps different ranks longer"
     )
@@ -99,7 +99,7 @@ def test_a_rank_that_waits_inside_a_broadcast_is_not_blamed(tmp_path: Path) -> N
     trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     (one,) = (one for one in trace.findings() if one.ranks)
     assert one.cause == "rank" and one.ranks == (1,)
-    printed = sentences.finding_text(trace, one)
+    printed = finding_sentences.finding_text(trace, one)
     assert printed.startswith(
         "Rank 1 works 3.00 ms longer than the other ranks between two calls of bcast at md.py:8"
     )

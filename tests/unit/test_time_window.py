@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 from support.small_chunks import write_small_chunks
+from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.diagnosis.lazy_tables import DERIVED
 from mpiprof.formats import dataset
-from mpiprof.testing.synthetic import Synthetic
 from mpiprof.trace import Trace, stream
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.types import COMPLETION, END_NS, START_NS
+from mpiprof.trace.writer import RECORD_TYPE
 
 RANKS, STEPS, STEP_NS = 4, 700, 1_000_000
 CUTS = [20 * STEP_NS + 7, 300 * STEP_NS, 301 * STEP_NS, 600 * STEP_NS + 999]
@@ -97,14 +98,15 @@ def test_a_window_reads_hardly_more_than_its_calls(
 ) -> None:
     whole = write_run(tmp_path / "t", is_nonblocking)
     counts: list[int] = []
-    read = stream.ThreadStream.read_raw
+    take = stream.ThreadStream.take_pieces
 
     def count(self: stream.ThreadStream, most: int) -> Any:
-        records = read(self, most)
-        counts.append(0 if records is None else int((records["kind"] != 0).sum()))
-        return records
+        log, pieces = take(self, most)
+        records = log.read(pieces) if log is not None else np.zeros(0, RECORD_TYPE)
+        counts.append(int((records["kind"] != 0).sum()))
+        return log, pieces
 
-    monkeypatch.setattr(stream.ThreadStream, "read_raw", count)
+    monkeypatch.setattr(stream.ThreadStream, "take_pieces", count)
     window = TraceWindow(whole, 500 * STEP_NS, 600 * STEP_NS, DERIVED)
     instances = sum(map(len, window.batches(batch=RANKS * 128)))
     assert instances >= 100 * 2

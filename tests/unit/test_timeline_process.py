@@ -16,18 +16,18 @@ from typing import Any
 import numpy as np
 import pytest
 from support import ROOT
+from support.synthetic import Synthetic
 from support.wait_until import HANG_S, wait_until
 
 from dashboard import timeline_process
-from dashboard.computation import CancelledError, Computation
+from dashboard.computation import BackgroundComputation, CancelledError
 from dashboard.timeline_process import build_tiles, open_events
 from mpiprof.errors import MpiprofError
 from mpiprof.store import cache, cached_trace
-from mpiprof.testing.synthetic import Synthetic
 from mpiprof.timeline import build, window
+from mpiprof.timeline.build import resolve_with_tiles
 from mpiprof.timeline.row_layout import SORTS
 from mpiprof.timeline.segments import Events
-from mpiprof.timeline.tile_requests import resolve_with_tiles
 from mpiprof.trace import Trace
 
 pytestmark = pytest.mark.heavy  # each test starts processes
@@ -207,7 +207,7 @@ def test_cancel_ends_the_process(trace: Trace) -> None:
 
         return open_events(trace, key, note)
 
-    making = Computation("Reading", make)
+    making = BackgroundComputation("Reading", make)
     assert making.has_ended(HANG_S)
     assert isinstance(making.error, CancelledError)
     assert not Path(f"/proc/{children[0]}").exists()

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.program import Program
 
-from mpiprof.testing.program import Program
 from mpiprof.timeline import row_layout as timeline_rows
 from mpiprof.timeline.selection import sum_span
 from mpiprof.timeline.window import MissingTiles, Timeline

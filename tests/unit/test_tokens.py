@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from support import ROOT
 
-from mpiprof.operations import MANAGEMENT_COLLECTIVES, MESSAGE_OPERATIONS, OPERATIONS
-from mpiprof.reports import tokens
-from mpiprof.reports.pictures import svg
+from mpiprof.facts.operations import MANAGEMENT_COLLECTIVES, MESSAGE_OPERATIONS, OPERATIONS
+from mpiprof.interface import svg, tokens
 from mpiprof.trace.types import Float
 
 TEXTS = ("ink", "ink2", "ink3", "late-text", "link", "good")
@@ -128,7 +127,7 @@ def test_each_operation_has_the_colour_of_its_family() -> None:
     assert tokens.name_operation_colour("iallreduce") == names["allreduce"] == "op-allreduce"
     others = {tokens.name_operation_colour(name) for name in MANAGEMENT_COLLECTIVES}
     messages = {tokens.name_operation_colour(name) for name in MESSAGE_OPERATIONS}
-    assert (others, messages) == ({tokens.OTHER_CALLS}, {tokens.MESSAGES})
+    assert (others, messages) == ({tokens.OTHER_CALLS}, {tokens.MESSAGE_CALLS})
 
 
 def test_the_stylesheet_defines_every_variable_of_both_themes() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.synthetic import RECORD_TYPE, Synthetic, make_chunks, make_head_chunk
+from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.metrics import rank_totals
@@ -20,6 +20,7 @@ from mpiprof.trace.layout import parse_layout
 from mpiprof.trace.log import LogFile
 from mpiprof.trace.match import Matcher
 from mpiprof.trace.sites import describe_sites
+from mpiprof.trace.writer import RECORD_TYPE, make_chunks, make_head_chunk
 
 
 def test_import_costs_nothing() -> None:

@@ -10,28 +10,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support import advice_traces, tune_traces
-from support.synthetic import Synthetic
+from support.synthetic import MACHINE, Synthetic
 from support.tune_traces import ALPHA, BETA, HOP, LATE_NS, MILLION, RANKS
 from support.uniform_machine import make_uniform
 
 import mpiprof
+from mpiprof.collectives.machine import machine_of_table
+from mpiprof.collectives.schedule import Problem
 from mpiprof.errors import TraceError
 from mpiprof.metrics import problem_size
-from mpiprof.model.machine import machine_of_table
-from mpiprof.model.schedule import Problem
-from mpiprof.testing.synthetic import MACHINE
-from mpiprof.tune import (
-    candidates,
-    model_error,
-    plan,
-    plan_entries,
-    predict,
-    result,
-    result_rows,
-    tasks,
-)
+from mpiprof.tune import candidates, plan, plan_entries, predict, result, result_rows, tasks
 from mpiprof.tune.result import Result, Trial, judge
-from mpiprof.tune.tasks import Work
+from mpiprof.tune.tasks import TuningTask
 
 # ---- scores
 
@@ -100,7 +90,7 @@ def test_size_classes_contain_their_sizes_and_are_adjacent() -> None:
 # ---- traces
 
 
-def works_of(folder: Path) -> list[Work]:
+def works_of(folder: Path) -> list[TuningTask]:
     """Return the works of a trace."""
     return tasks.list_works(mpiprof.open(folder), 16)
 
@@ -178,7 +168,7 @@ def test_the_last_joining_rank_is_most_often_last() -> None:
         given = Problem(4, 64, unit=8)
         arrivals = [np.arange(4) == rank for rank in last]
         patterns = tuple(tasks.Pattern(given, a * 1e6, a * 1e6, 1.0) for a in arrivals)
-        made = Work(
+        made = TuningTask(
             *(0, "allreduce", (), "", 4, 0, (0, 1, 2, 3), (0, 1, 2, 3), None, "native", 4, 1.0),
             patterns,
         )
@@ -194,7 +184,7 @@ def test_candidates_are_the_applicable_algorithms() -> None:
         pattern = tasks.Pattern(given, np.zeros(size), np.zeros(size), 1.0)
         places = nodes or tuple(range(size))
         ranks = tuple(range(size))
-        made = Work(
+        made = TuningTask(
             0, operation, (), "", size, 0, ranks, places, None, "native", 1, 1.0, (pattern,)
         )
         return {c.name for c in candidates.list_candidates(made, make_uniform(1e4, 1))}
@@ -233,9 +223,11 @@ def test_the_planted_best_is_found_with_its_gain(tmp_path: Path) -> None:
     assert second.reason in ("the current algorithm is the fastest", "it takes too little time")
 
 
-def outcome(base: list[float], *tried: list[float], doubt: float = 1.0) -> result.Verdict:
+def outcome(base: list[float], *tried: list[float], doubt: float = 1.0) -> result.TuningVerdict:
     """Judge some scores of a work of 100 instances on 4 ranks that is the only work."""
-    made = Work(0, "bcast", (), "", 4, 0, (0, 1, 2, 3), (0,) * 4, None, "native", 100, 1.0, ())
+    made = TuningTask(
+        0, "bcast", (), "", 4, 0, (0, 1, 2, 3), (0,) * 4, None, "native", 100, 1.0, ()
+    )
     trials = tuple(Trial(f"t{i}", np.array(t)) for i, t in enumerate(tried))
     found = np.array(base)
     return judge(Result(made, result.REPLAY, found, np.ones(len(base)), trials, doubt), 1.0)
@@ -261,7 +253,7 @@ def test_a_slow_model_is_not_trusted(tmp_path: Path) -> None:
     predicted = predict.predict(tasks.list_works(trace, 16), fast, 60, lambda: None)
     verdicts = [judge(r, 1.0) for r in predicted]
     assert verdicts[0].worth == result.DOUBTFUL
-    assert verdicts[0].reason == model_error.UNKNOWN
+    assert verdicts[0].reason == predict.UNKNOWN
     assert result_rows.make_plan_entries(verdicts, {}) == []
 
 
@@ -308,20 +300,20 @@ def test_the_doubt_of_comparisons() -> None:
 
     def call(
         size: int, time: float, recorded: str | None, **times: float
-    ) -> model_error.Comparison:
-        return model_error.Comparison((size,), recorded, time, times, dict.fromkeys(times, 1.0))
+    ) -> predict.ErrorComparison:
+        return predict.ErrorComparison((size,), recorded, time, times, dict.fromkeys(times, 1.0))
 
     e = math.exp
-    assert model_error.compute_doubt([call(1, 100, None, ring=100)]) == math.inf
-    one = model_error.compute_doubt([call(1, 100 * e(0.1), "ring", ring=100)])
+    assert predict.compute_doubt([call(1, 100, None, ring=100)]) == math.inf
+    one = predict.compute_doubt([call(1, 100 * e(0.1), "ring", ring=100)])
     assert one == pytest.approx(e(6.3138 * 0.1), rel=1e-4)  # t(0.95, 1)
     both = [call(1, 100 * e(0.1), None, ring=100), call(2, 300, None, ring=300 * e(0.1))]
-    assert model_error.compute_doubt(both) == pytest.approx(e(6.3138 * 0.02**0.5), rel=1e-4)
+    assert predict.compute_doubt(both) == pytest.approx(e(6.3138 * 0.02**0.5), rel=1e-4)
     again = [*both, call(2, 300, None, ring=300 * e(0.1))]  # the same size adds no information
-    assert model_error.compute_doubt(again) == pytest.approx(model_error.compute_doubt(both))
+    assert predict.compute_doubt(again) == pytest.approx(predict.compute_doubt(both))
     # One algorithm must explain all counts, not a different one for each.
     parted = [call(1, 100, None, a=100, b=400), call(2, 100, None, a=400, b=100)]
-    assert model_error.compute_doubt(parted) > 1000
+    assert predict.compute_doubt(parted) > 1000
 
 
 def test_budget_leaves_out_the_rest(tmp_path: Path) -> None:

@@ -18,9 +18,14 @@ from support.tune_traces import HOP, LATE_NS, MILLION, RANKS
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.model.schedule import Problem
-from mpiprof.model.variant import NATIVE
-from mpiprof.tune.replay.imposed_arrivals import Measurement, ReplayedTask, Task, drop_slower_half
+from mpiprof.collectives.schedule import Problem
+from mpiprof.collectives.variant import NATIVE
+from mpiprof.tune.replay.imposed_arrivals import (
+    ReplayedTask,
+    ReplayMeasurement,
+    Task,
+    drop_slower_half,
+)
 
 APP = """import numpy as np
 from mpi4py import MPI
@@ -193,7 +198,7 @@ def test_halving_retains_the_library_and_close_candidates() -> None:
     task = Task("bcast", (NATIVE, "a", "b", "c", "d"), (Problem(2, 8),), (), (0, 1))
     r = ReplayedTask(task, {}, list(task.choices))
     for name, took in ((NATIVE, 90), ("a", 10), ("b", 10.5), ("c", 11), ("d", 14)):
-        shot = Measurement(0, 0, np.zeros(2, np.int64), np.full(2, int(took * 1e6)), 0)
+        shot = ReplayMeasurement(0, 0, np.zeros(2, np.int64), np.full(2, int(took * 1e6)), 0)
         r.shots[name] = [shot] * 4
     drop_slower_half(r)
     assert r.remaining == [NATIVE, "a", "b", "c"]

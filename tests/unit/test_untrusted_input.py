@@ -14,17 +14,21 @@ from support import ROOT
 READERS = {"mpiprof/interface/untrusted_files.py", "mpiprof/interface/untrusted_text.py"}
 OPENING = {"read_text", "read_bytes", "loads", "load", "fromfile", "memmap", "readlines"}
 # Folders that read no traces of others, and modules that read files of these kinds.
-FOLDERS = ("mpiprof/bench/", "mpiprof/core/generator/", "mpiprof/testing/")
+FOLDERS = ("mpiprof/papers/", "mpiprof/core/generator/")
 OTHER_FILES = {
     "of the system": {
         *("mpiprof/trace/memory_limit.py", "mpiprof/hang/processes.py", "mpiprof/launch/job.py"),
-        *("mpiprof/hang/node_processes.py", "mpiprof/launch/ranks.py", "mpiprof/elf.py"),
+        *("mpiprof/hang/node_processes.py", "mpiprof/launch/ranks.py", "mpiprof/interface/elf.py"),
         *("mpiprof/commands/doctor.py", "mpiprof/tune/export_rules/mpich.py"),
     },
     "of the installation": {
         *("mpiprof/interface/installation.py", "mpiprof/interface/source_check.py"),
         *("mpiprof/reports/overview/__init__.py", "mpiprof/reports/html_report/page.py"),
-        *("mpiprof/reports/tokens.py", "dashboard/app.py", "mpiprof/tune/export_rules/targets.py"),
+        *(
+            "mpiprof/interface/tokens.py",
+            "dashboard/app.py",
+            "mpiprof/tune/export_rules/targets.py",
+        ),
     },
     "of the program": {
         *("mpiprof/tune/plan_check.py", "mpiprof/launch/commit.py", "mpiprof/launch/program.py")
@@ -33,7 +37,7 @@ OTHER_FILES = {
         *("mpiprof/tune/replay/jobs.py", "mpiprof/launch/library.py", "mpiprof/commands/bench.py"),
         *("dashboard/timeline_process.py", "mpiprof/timeline/scratch.py"),
     },
-    "none; JSON of the address": {"dashboard/grid.py"},
+    "none; JSON of the address": {"dashboard/pages/callsites.py"},
 }
 
 

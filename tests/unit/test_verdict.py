@@ -11,8 +11,8 @@ from support.late_traces import MS, noise, one_site
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.diagnosis.verdict import make_verdict
-from mpiprof.reports import conclusion, sentences
+from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.reports.words import conclusion, finding_sentences
 
 # Algorithm -> operation, lateness of ranks in ms, the rank that delays others, and its first step.
 TREES = {
@@ -68,7 +68,7 @@ def test_lateness_made_inside_a_collective_is_not_the_ranks_load(tmp_path: Path)
     names = trace.callsites["operation"].tolist()
     assert (first.cause, first.ranks) == ("inside", (4,))
     assert names[first.callsites[0]] == "allreduce"
-    printed = sentences.finding_text(trace, first)
+    printed = finding_sentences.finding_text(trace, first)
     assert printed.startswith("Rank 4 spends 4.0") and " inside allgather at md.py:71 " in printed
     assert " Look at the algorithm and the sizes of allgather at md.py:71 spread" in printed
     assert "works" not in printed
@@ -93,7 +93,7 @@ def test_one_cause_at_several_call_sites_is_one_finding(tmp_path: Path) -> None:
     of_rank = [one for one in trace.findings() if one.ranks == (2,)]
     assert len(of_rank) == 1
     between = "between allreduce at md.py:30 all and bcast at md.py:10 start"
-    assert between in sentences.problem_sentence(trace, of_rank[0])
+    assert between in finding_sentences.problem_sentence(trace, of_rank[0])
 
 
 def test_a_call_site_of_several_communicators(tmp_path: Path) -> None:
@@ -117,6 +117,6 @@ def test_a_call_site_of_several_communicators(tmp_path: Path) -> None:
         warnings.simplefilter("error")
         (one,) = trace.findings()
     assert (one.cause, one.ranks) == ("rank", (4,))
-    printed = sentences.finding_text(trace, one)
+    printed = finding_sentences.finding_text(trace, one)
     assert "This holds in 60 of 60 steps." in printed
     assert "between two calls of barrier at g.py:5 both, in each step: " in printed

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.metrics.wait_matrix import assign_rows
-from mpiprof.testing.synthetic import Synthetic
+from mpiprof.metrics.rank_pairs import assign_rows
 
 MS = 1_000_000
 

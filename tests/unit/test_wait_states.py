@@ -10,7 +10,7 @@ import pytest
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.operations import WAIT_STATES
+from mpiprof.facts.operations import WAIT_STATES
 
 # Four ranks; the last arrives 6000 ns after the first; all leave 500 ns after that.
 ARRIVALS = np.array([[10_000, 11_000, 14_000, 16_000]])

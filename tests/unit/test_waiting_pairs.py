@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.neighbours import make_ring
+from support.program import Program
 
 import mpiprof
 from mpiprof.diagnosis.finding import Finding, WaitSite
 from mpiprof.metrics.message_callsite_sums import find_located_waits
-from mpiprof.metrics.waiting_pairs import list_waiting_pairs, select_pairs
-from mpiprof.reports import message_pairs
-from mpiprof.testing.neighbours import make_ring
-from mpiprof.testing.program import Program
+from mpiprof.metrics.rank_pairs import list_waiting_pairs, select_pairs
+from mpiprof.reports.words import message_sentences
 
 MS = 1_000_000
 RANKS, LATE, STEPS = 8, 5, 10
@@ -53,11 +53,11 @@ def test_the_neighbours_wait_for_the_late_rank(trace: mpiprof.Trace) -> None:
     assert set(pairs.head(2)["awaited"]) == {LATE}
     assert pairs["calls"].head(2).tolist() == [STEPS, STEPS]
     assert select_pairs(pairs, (4, 4), (4, 7))["awaited"].tolist() == [LATE]
-    text = message_pairs.headline_text(trace, pairs)
+    text = message_sentences.headline_text(trace, pairs)
     # Rank 5 sends after it has posted its receives, and to rank 6 last.
     ending = "for messages of rank 5, in 10 calls of waitall at halo.py:13 exchange."
     assert text.startswith("Rank 6 waits 20") and text.endswith(ending)
-    (share,) = message_pairs.further_sentences(trace, pairs)
+    (share,) = message_sentences.further_sentences(trace, pairs)
     assert share.startswith("100 % of all waiting for messages is for rank 5; 2 ranks wait for it.")
 
 
@@ -66,8 +66,8 @@ def test_without_waits_the_sentence_gives_the_reason(tmp_path: Path) -> None:
     program.collective("allreduce")
     trace = mpiprof.open(program.write(tmp_path / "collectives"))
     pairs = list_waiting_pairs(find_located_waits(trace))
-    assert len(pairs) == 0 and message_pairs.further_sentences(trace, pairs) == []
-    assert message_pairs.headline_text(trace, pairs) == "This trace has no messages."
+    assert len(pairs) == 0 and message_sentences.further_sentences(trace, pairs) == []
+    assert message_sentences.headline_text(trace, pairs) == "This trace has no messages."
 
 
 def test_the_headline_names_the_cause_and_not_the_neighbour_of_a_victim(tmp_path: Path) -> None:
@@ -82,17 +82,17 @@ def test_the_headline_names_the_cause_and_not_the_neighbour_of_a_victim(tmp_path
     half = WaitSite(site, 0.5 * float(pairs["wait_ns"].sum()), 0.5)
     other = Finding("rank", 1, 0.5, (), (2,), waits_at=(replace(half, wait_ns=1.0),))
     finding = Finding("rank", int(half.wait_ns), 0.5, (), (RANKS - 1,), waits_at=(half,))
-    assert message_pairs.find_message_cause([other], pairs) is None
-    cause = message_pairs.find_message_cause([other, finding], pairs)
+    assert message_sentences.find_message_cause([other], pairs) is None
+    cause = message_sentences.find_message_cause([other, finding], pairs)
     assert (
         cause is not None
         and cause.finding.ranks == (RANKS - 1,)
         and cause.share == pytest.approx(0.5)
     )
-    words = message_pairs.headline(trace, pairs, cause)
+    words = message_sentences.headline(trace, pairs, cause)
     assert words[0] == (f"Rank {RANKS - 1}", "late")
     assert [text for text, style in words if style == "late"] == [f"Rank {RANKS - 1}"]
-    direct, longest = message_pairs.further_sentences(trace, pairs, cause)
+    direct, longest = message_sentences.further_sentences(trace, pairs, cause)
     assert direct.startswith("14 % is directly for rank 7; the rest passes through ranks")
     assert longest.startswith("Rank ") and " for messages of rank " in longest
-    assert "late" not in dict(message_pairs.headline(trace, pairs)).values()
+    assert "late" not in dict(message_sentences.headline(trace, pairs)).values()

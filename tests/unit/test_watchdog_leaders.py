@@ -12,15 +12,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.synthetic import Synthetic
 from support.wait_until import wait_until
 
-from mpiprof.hang.activity import Activity
+from mpiprof.hang.agent import Activity
 from mpiprof.hang.agent import _HangWatch as Watch
 from mpiprof.hang.detector import LATE_S, RECHECK_S, STALE_S, HangDetector, HangRequest
 from mpiprof.hang.node_processes import Node, ProcessorUse, read_waited_ns
 from mpiprof.hang.spawn import JobStart
 from mpiprof.launch import job
-from mpiprof.testing.synthetic import Synthetic
 
 
 def leader_of(folder: Path, name: str, speaks: bool) -> HangDetector:

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.neighbours import make_ring
+from support.program import Program
+from support.simulation import Network
 
 import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.diagnosis.what_if import Change, Prediction, parse_change, predict_run
 from mpiprof.errors import UsageError
-from mpiprof.reports.what_if import prediction_text
-from mpiprof.testing.neighbours import make_ring
-from mpiprof.testing.program import Program
-from mpiprof.testing.simulation import Network
+from mpiprof.reports.words.what_if import prediction_text
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Int
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.program import Program
 from support.random_work import MS, Noise
 from support.small_chunks import write_small_chunks
 from support.spec_files import find_spec
@@ -15,11 +16,10 @@ from support.spec_files import find_spec
 import mpiprof
 from mpiprof.diagnosis import delay_findings, window_delays
 from mpiprof.diagnosis.finding import Finding
+from mpiprof.diagnosis.findings import make_verdict
 from mpiprof.diagnosis.lazy_tables import DERIVED
-from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.metrics import analysis_memory, run_windows
-from mpiprof.reports import conclusion
-from mpiprof.testing.program import Program
+from mpiprof.reports.words import conclusion
 from mpiprof.trace import Trace
 from mpiprof.trace.types import END_NS, START_NS
 

@@ -7,15 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.neighbours import make_ring
+from support.program import Program
 
 import mpiprof
 from mpiprof.account.record_gaps import find_record_gaps
 from mpiprof.diagnosis.finding import MIN_CERTAINTY
 from mpiprof.metrics.message_callsite_sums import find_located_waits, weigh_waits
 from mpiprof.metrics.message_waits import UNKNOWN
-from mpiprof.reports import message_table, phrases, text
-from mpiprof.testing.neighbours import make_ring
-from mpiprof.testing.program import Program
+from mpiprof.reports import message_table, text
+from mpiprof.reports.words import trace_sentences
 from mpiprof.trace import Trace
 
 MS = 1_000_000
@@ -76,7 +77,7 @@ def test_sums_of_waits_are_scaled_from_the_windows(tmp_path: Path) -> None:
     lengths = trace.message_waits["until_ns"] - trace.message_waits["begin_ns"]
     assert (trace.message_waits["wait_ns"] == lengths).all()
     record_rows = [row for name, row in text.fact_rows(trace)[1] if name == "messages"]
-    assert record_rows == [phrases.message_record(trace)]
+    assert record_rows == [trace_sentences.message_record(trace)]
     assert "scaled" in record_rows[0]
 
 
@@ -123,4 +124,4 @@ def test_a_complete_trace_has_no_gap(tmp_path: Path) -> None:
     trace = mpiprof.open(tmp_path / "t")
     assert not has_unknown_waits(trace) and not len(find_record_gaps(trace).rank)
     assert trace.run_times.message_wait_ns == pytest.approx(find_message_wait(program), rel=1e-3)
-    assert phrases.unknown_message_waits(trace) == ""
+    assert trace_sentences.unknown_message_waits(trace) == ""

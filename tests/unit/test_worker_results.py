@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mpiprof.metrics import batch_map
-from mpiprof.trace.dataset import Block
+from mpiprof.trace.dataset import StoredBlock
 
 COMMUNICATORS, ROUNDS = 20, 300
 
@@ -19,10 +19,12 @@ def test_few_blocks_wait_for_those_before(span: int, monkeypatch: pytest.MonkeyP
     """Many communicators with few calls each, in alternating blocks."""
     monkeypatch.setattr(batch_map, "MAX_BLOCKS_PER_PIECE", span, raising=False)
     numbers = range(COMMUNICATORS * ROUNDS)
-    of: list[list[Block]] = [[] for _ in range(COMMUNICATORS)]
+    of: list[list[StoredBlock]] = [[] for _ in range(COMMUNICATORS)]
     for number in numbers:
         place = number % COMMUNICATORS
-        of[place].append(Block(number, place, f"{place}", len(of[place]), 10, 0, (), whole=True))
+        of[place].append(
+            StoredBlock(number, place, f"{place}", len(of[place]), 10, 0, (), whole=True)
+        )
     trace: Any = SimpleNamespace(
         tables=SimpleNamespace(communicators=[SimpleNamespace(ranks=[0, 1])] * COMMUNICATORS)
     )
@@ -55,7 +57,7 @@ def test_few_blocks_wait_for_those_before(span: int, monkeypatch: pytest.MonkeyP
     ],
 )
 def test_the_more_calls_the_larger_pieces(calls: int, threads: int, piece: int) -> None:
-    blocks = [Block(0, 0, "0", 0, calls // 2, 0, (), whole=True)]
+    blocks = [StoredBlock(0, 0, "0", 0, calls // 2, 0, (), whole=True)]
     trace: Any = SimpleNamespace(
         tables=SimpleNamespace(communicators=[SimpleNamespace(ranks=[0, 1])]),
         dataset=SimpleNamespace(blocks=blocks),

@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mpiprof.causes.habits.period import find_running_median
-from mpiprof.causes.habits.segmentation import find_best_cut, segment_columns
+from mpiprof.causes.habits.series import find_best_cut, find_running_median, segment_columns
 from mpiprof.causes.habits.significance import (
     MAD_SCALE,
     p_of_course,
@@ -126,11 +125,11 @@ def find_trend(work_ns: Float, rows: Int, sure: float, noise_ns: float) -> Trend
         if p > sure:
             continue
         mean = fitted.mean(0)
-        least = max(noise_ns, NOISE_DEVIATIONS * _deviation(late - mean))
-        least = max(least, MIN_NOTABLE_SHARE * float(mean.max()))
-        columns = _notable_columns(mean, course, least)
+        min_late_ns = max(noise_ns, NOISE_DEVIATIONS * _deviation(late - mean))
+        min_late_ns = max(min_late_ns, MIN_NOTABLE_SHARE * float(mean.max()))
+        columns = _notable_columns(mean, course, min_late_ns)
         if len(columns):
-            first, last = np.where(mean > least, mean, 0.0)[[columns[0], -1]].tolist()
+            first, last = np.where(mean > min_late_ns, mean, 0.0)[[columns[0], -1]].tolist()
             better = is_better and course == best
             return Trend(rows, course, fitted, columns, (first, last), better, p)
     return None
@@ -190,18 +189,18 @@ def _list_courses(count: int) -> Iterator[Course]:
     yield Course(SQUARE, count)
     onsets = np.arange(ONSETS) * count // ONSETS if count >= 2 * MIN_INSTANCES else np.zeros(1)
     for onset in onsets.astype(int).tolist():
-        rest = count - onset
-        if rest < MIN_INSTANCES:
+        remaining = count - onset
+        if remaining < MIN_INSTANCES:
             return
         if onset:
             yield Course(STEADY, count, onset)
             yield Course(SQUARE, count, onset)
         for end in range(1, ENDS):
-            if rest * end / ENDS >= MIN_RAMP:
-                yield Course(LEVEL, count, onset, rest * end / ENDS)
+            if remaining * end / ENDS >= MIN_RAMP:
+                yield Course(LEVEL, count, onset, remaining * end / ENDS)
         for share in TIME_CONSTANTS:
-            if rest * share >= MIN_TIME_CONSTANT:
-                yield Course(LEVELLING, count, onset, rest * share)
+            if remaining * share >= MIN_TIME_CONSTANT:
+                yield Course(LEVELLING, count, onset, remaining * share)
 
 
 def _refine(course: Course) -> Iterator[Course]:
@@ -247,8 +246,8 @@ def _criterion_of_levels(values: Float, course: Course, at: Float) -> float:
 
     A change between two levels counts as two parameters: position and level.
     """
-    rest = values - _fit(values, course.values(at))
-    scale = max(float(rest.std()), 1.0)
+    residual = values - _fit(values, course.values(at))
+    scale = max(float(residual.std()), 1.0)
     penalty = 2 * np.log(len(values))
     cuts = segment_columns(values[:, None] / scale, penalty, MIN_LEVEL)
     squares = sum(float(((part - part.mean()) ** 2).sum()) for part in np.split(values, cuts))
@@ -267,8 +266,8 @@ def _fit_rows(each: Float, course: Course) -> Float | None:
     fitted = np.array([_fit(row, shape) for row in each])
     change = fitted[:, -1] - fitted[:, 0]
     mean = fitted.mean(0)
-    least, largest = sorted((mean[0], mean[-1]))
-    if largest <= 0 or least * MIN_GROWTH > largest:
+    smallest, largest = sorted((mean[0], mean[-1]))
+    if largest <= 0 or smallest * MIN_GROWTH > largest:
         return None
     change = change * np.sign(mean[-1] - mean[0])
     if change.min() < MIN_ROW_SHARE * change.max():
@@ -281,11 +280,11 @@ def _deviation(values: Float) -> float:
     return MAD_SCALE * float(np.median(np.abs(values - np.median(values))))
 
 
-def _notable_columns(fitted: Float, course: Course, least: float) -> Int:
+def _notable_columns(fitted: Float, course: Course, min_late_ns: float) -> Int:
     """Return the instances with notable lateness: from the onset if there was none before."""
-    notable = np.flatnonzero(fitted > least)
+    notable = np.flatnonzero(fitted > min_late_ns)
     if not len(notable):
         return notable
     grows = fitted[-1] > fitted[0]
-    begin = course.onset if grows and fitted[0] <= least else 0
+    begin = course.onset if grows and fitted[0] <= min_late_ns else 0
     return np.arange(begin, len(fitted) if grows else int(notable[-1]) + 1)

@@ -129,8 +129,8 @@ def _divide(
         shift[few] = mean[few] - float(np.median(mean[other_rows]))
     few = few[np.argsort(-sign * shift[few], kind="stable")]
     amount = sign * float(shift[few[0]])
-    least = sign * float(shift[few[-1]])
-    if least <= max(matrix.least_ns, MAX_LEVEL_SHARE * amount):
+    smallest = sign * float(shift[few[-1]])
+    if smallest <= max(matrix.least_ns, MAX_LEVEL_SHARE * amount):
         return None
     p_apart = p_apart_from_others(sign * mean[few], sign * mean[other_rows])
     p = min(float(p_above(sign * apart, p_apart, len(mean)).max()), 1.0)
@@ -248,17 +248,17 @@ def find_costliest_set(
         shift[:, columns] = rank_set.shift[:, None]
         return compute_gain(matrix, work_ns, shift, waits)
 
-    best, most = None, 0.0
+    best, max_gain = None, 0.0
     examined = work_ns[:, columns], matrix.least_work_ns[columns]
     for rank_set in find_rank_sets(matrix, *examined, MAX_P / tests):
         explained = gain(rank_set)
         # A more complex set must explain more wait.
-        if explained > (COMPLEXITY[rank_set.kind] * most if best is not None else 0.0):
-            best, most = rank_set, explained
-    return _needed_ranks(best, most, gain) if best is not None else None
+        if explained > (COMPLEXITY[rank_set.kind] * max_gain if best is not None else 0.0):
+            best, max_gain = rank_set, explained
+    return _needed_ranks(best, max_gain, gain) if best is not None else None
 
 
-def _needed_ranks(rank_set: RankSet, most: float, gain: Callable[[RankSet], float]) -> RankSet:
+def _needed_ranks(rank_set: RankSet, max_gain: float, gain: Callable[[RankSet], float]) -> RankSet:
     """Remove the ranks from a set for which nobody waits, as in a broadcast."""
     if rank_set.kind not in ("rank", "early") or not 1 < len(rank_set.rows) <= MAX_TRIED:
         return rank_set
@@ -267,6 +267,6 @@ def _needed_ranks(rank_set: RankSet, most: float, gain: Callable[[RankSet], floa
         shift[row] = 0.0
         rows = rank_set.rows[rank_set.rows != row]
         less = replace(rank_set, rows=rows, shift=shift, late_ns=abs(float(shift[rows[0]])))
-        if gain(less) >= most * (1 - MIN_RANK_GAIN):
-            return _needed_ranks(less, most, gain)
+        if gain(less) >= max_gain * (1 - MIN_RANK_GAIN):
+            return _needed_ranks(less, max_gain, gain)
     return rank_set

@@ -1,7 +1,7 @@
 """The search for habits: the waiting that each explains, and its significance.
 
-    work of all ranks ──► candidates: who (rank_set.py) × when (course, period, rare_delay.py),
-         ▲                            or on their way over the ranks (moving_delay.py)
+    work of all ranks ──► candidates: who (rank_set.py) × when (course.py, series.py, rare
+         ▲                            delays), or on their way over the ranks (unsteady_delay.py)
          └── without the best one ◄── the simplest one that explains nearly as much as the best
 
 A habit explains the waiting that would vanish without it. The best one is taken out of the work,
@@ -17,15 +17,13 @@ from typing import Any
 import numpy as np
 
 from mpiprof.causes.habits.habit import Habit, Remainder
-from mpiprof.causes.habits.moving_delay import Way, find_ways
-from mpiprof.causes.habits.period import MAX_PERIODIC_P, find_class_means, find_period
 from mpiprof.causes.habits.rank_set import (
     MAX_P,
     compute_gain,
     find_costliest_set,
     find_trimmed_means,
 )
-from mpiprof.causes.habits.rare_delay import find_chance_of_rare, find_rare_columns, find_turns
+from mpiprof.causes.habits.series import MAX_PERIODIC_P, find_class_means, find_period
 from mpiprof.causes.habits.significance import tame
 from mpiprof.causes.habits.steady_delay import (
     find_lateness,
@@ -34,6 +32,13 @@ from mpiprof.causes.habits.steady_delay import (
     find_trends,
     make_set,
     make_trend,
+)
+from mpiprof.causes.habits.unsteady_delay import (
+    Way,
+    find_chance_of_rare,
+    find_rare_columns,
+    find_turns,
+    find_ways,
 )
 from mpiprof.causes.habits.work_matrix import WorkMatrix, column_medians
 from mpiprof.trace.types import Float, Int
@@ -51,11 +56,11 @@ MIN_RARE_SHARE = 0.2  # of the waiting, that a rare delay explains beyond chance
 def find_habits(matrix: WorkMatrix) -> list[Habit]:
     """Return the habits of a matrix, in order of detection."""
     work_ns, habits = matrix.work_ns, list[Habit]()
-    whole = float(matrix.compute_waiting(work_ns).sum())
-    while whole > 0 and matrix.instance_count > 1:
+    total_wait_ns = float(matrix.compute_waiting(work_ns).sum())
+    while total_wait_ns > 0 and matrix.instance_count > 1:
         remainder = Remainder(matrix, work_ns, matrix.compute_waiting(work_ns))
         best = _choose_best(list(_find_candidates(remainder)))
-        if best is None or best.gain_ns < MIN_SHARE * whole:
+        if best is None or best.gain_ns < MIN_SHARE * total_wait_ns:
             break
         habits.append(replace(best, prerequisite=_find_prerequisite(matrix, habits, best)))
         work_ns = work_ns - best.shift_ns
@@ -65,7 +70,7 @@ def find_habits(matrix: WorkMatrix) -> list[Habit]:
 def _choose_best(candidates: Sequence[Habit]) -> Habit | None:
     """Return the first candidate that explains nearly as much as the best, or None."""
     largest = max((candidate.gain_ns for candidate in candidates), default=0.0)
-    good = (one for one in candidates if one.gain_ns >= NEAR_BEST * largest > 0)
+    good = (candidate for candidate in candidates if candidate.gain_ns >= NEAR_BEST * largest > 0)
     return next(good, None)
 
 
@@ -144,8 +149,8 @@ def _find_periodic(
         shift[:, instances[:first]] = 0.0
         instances = instances[first:]
         gain = compute_gain(remainder.matrix, remainder.work_ns, shift, remainder.waits)
-        made = replace(habit, cause="periodic", instances=instances, gain_ns=gain, levels=())
-        yield replace(made, shift_ns=shift, **fields)
+        periodic = replace(habit, cause="periodic", instances=instances, gain_ns=gain, levels=())
+        yield replace(periodic, shift_ns=shift, **fields)
 
 
 def _count_before_delay(remainder: Remainder, habit: Habit, columns: Int) -> int:
@@ -270,18 +275,20 @@ def _find_moving(remainder: Remainder) -> Iterator[Habit]:
         if way.p > MAX_P:
             continue
         columns = np.flatnonzero(way.due >= 0)
-        made = _follow_rows(remainder, way, columns) if way.profile is None else way.profile
-        if made is None or made.max() <= matrix.least_ns:
+        shift = _follow_rows(remainder, way, columns) if way.profile is None else way.profile
+        if shift is None or shift.max() <= matrix.least_ns:
             continue
         rows = np.unique(way.due[columns])
         if way.profile is not None:
-            rows = np.flatnonzero(made.max(1) > made.max() / 2)
-        late_ns = float(made.max() if way.profile is not None else np.median(made.max(0)[columns]))
+            rows = np.flatnonzero(shift.max(1) > shift.max() / 2)
+        late_ns = float(
+            shift.max() if way.profile is not None else np.median(shift.max(0)[columns])
+        )
         at_due = remainder.work_ns[way.due[columns], columns]
         yield remainder.make(
             "periodic" if len(rows) == 1 else "moving",
             remainder.find_ranks(rows),
-            made,
+            shift,
             late_ns=late_ns,
             instances=columns,
             p=way.p,
@@ -300,9 +307,9 @@ def _follow_rows(remainder: Remainder, way: Way, columns: Int) -> Float | None:
 
     row, work_ns = way.due[columns], remainder.work_ns[:, columns]
     index = np.arange(len(columns))
-    others = work_ns.copy()
-    others[row, index] = np.nan
-    late = work_ns[row, index] - column_medians(others)
+    other_work_ns = work_ns.copy()
+    other_work_ns[row, index] = np.nan
+    late = work_ns[row, index] - column_medians(other_work_ns)
     amount = float(np.nanmedian(late))
     apart = work_ns - column_medians(work_ns)
     usual = [

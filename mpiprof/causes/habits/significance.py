@@ -35,10 +35,13 @@ STEPS = 2  # differences that may be lasting changes
 BLOCKS = 16  # minimum number of blocks in a series
 
 
-def stretch_means(values: Float, most: int) -> Float:
-    """Return means of stretches of columns, rows x at most `most`; NaN without known values."""
+def stretch_means(values: Float, max_stretches: int) -> Float:
+    """Return means of stretches of columns, rows x `max_stretches` or less.
+
+    They are NaN without known values.
+    """
     count = values.shape[-1]
-    stretches = min(most, count)
+    stretches = min(max_stretches, count)
     edges = np.arange(stretches) * count // stretches
     is_known = ~np.isnan(values)
     sums = np.add.reduceat(np.where(is_known, values, 0.0), edges, axis=-1)
@@ -60,7 +63,7 @@ def p_above(values: Float, p_apart: float = 1.0, tests: int = 1) -> Float:
     return np.asarray(np.minimum(2 * np.minimum(mean, signs), 1.0))
 
 
-def p_apart_from_others(mean: Float, others: Float, least_spread: float = 1.0) -> float:
+def p_apart_from_others(mean: Float, other_means: Float, least_spread: float = 1.0) -> float:
     """Return the p-value that the least of some means belongs to the means of the other ranks.
 
     Ranks that wander at random differ in their means, however long they keep them. A rank outside
@@ -69,11 +72,11 @@ def p_apart_from_others(mean: Float, others: Float, least_spread: float = 1.0) -
     """
     from scipy import special
 
-    count = len(others)
+    count = len(other_means)
     if count < MIN_OTHERS:
         return 1.0
-    spread = max(float(others.std(ddof=1)), least_spread) * np.sqrt(1 + 1 / count)
-    score = (float(mean.min()) - float(others.mean())) / spread
+    spread = max(float(other_means.std(ddof=1)), least_spread) * np.sqrt(1 + 1 / count)
+    score = (float(mean.min()) - float(other_means.mean())) / spread
     return min(float(special.stdtr(count - 1, -score)) * (count + len(mean)), 1.0)
 
 
@@ -120,7 +123,7 @@ def _p_of_stretches(values: Float) -> Float:
 
     Slow fluctuations show only in long stretches.
     """
-    short, long = (stretch_means(values, most) for most in STRETCHES)
+    short, long = (stretch_means(values, count) for count in STRETCHES)
     if short.shape[-1] == long.shape[-1]:
         return _p_of_correlated_means(long, np.zeros(len(long)))
     return np.asarray(np.maximum(_p_of_short_stretches(values), _p_of_correlated_means(long, 0.0)))
@@ -139,16 +142,18 @@ def _p_of_trimmed_stretches(values: Float) -> Float:
     from scipy import special
 
     means = stretch_means(values, STRETCHES[0])
-    alike, count = neighbour_correlation(means), means.shape[-1]
+    correlation, count = neighbour_correlation(means), means.shape[-1]
     cut = int(TRIMMED_SHARE * count)
     if not cut:
         return np.ones(len(means))
     order = np.sort(means, axis=-1)
-    kept = order[:, cut : count - cut]
-    spread = np.clip(order, kept[:, :1], kept[:, -1:]).std(1, ddof=1)
+    trimmed = order[:, cut : count - cut]
+    spread = np.clip(order, trimmed[:, :1], trimmed[:, -1:]).std(1, ddof=1)
     error = spread / ((1 - 2 * cut / count) * np.sqrt(count))
-    score = kept.mean(1) / np.maximum(error * np.sqrt((1 + alike) / (1 - alike)), LEAST_ERROR)
-    p = special.stdtr(kept.shape[-1] - 1, -score)
+    score = trimmed.mean(1) / np.maximum(
+        error * np.sqrt((1 + correlation) / (1 - correlation)), LEAST_ERROR
+    )
+    p = special.stdtr(trimmed.shape[-1] - 1, -score)
     return np.asarray(np.where(np.isnan(p), 1.0, p))
 
 
@@ -193,8 +198,8 @@ def _p_at_all_scales(values: Float, levels: Float, exponent: float = MEMORY_EXPO
 
     Noise hides a long memory from single values. Values far from the levels are tamed first.
     """
-    rest = values - levels @ np.linalg.lstsq(levels, values, rcond=None)[0]
-    values = values - rest + tame(rest)
+    residual = values - levels @ np.linalg.lstsq(levels, values, rcond=None)[0]
+    values = values - residual + tame(residual)
     p = _Memory(values, levels, exponent).p_of_levels()
     count = min(len(values), MAX_VALUES) // 2
     while count >= MIN_VALUES:
@@ -224,20 +229,21 @@ class _Memory:
     def __init__(
         self, values: Float, levels: Float | None = None, exponent: float = MEMORY_EXPONENT
     ) -> None:
-        known = ~np.isnan(values)
-        self.values = values[known]
+        is_known = ~np.isnan(values)
+        self.values = values[is_known]
         self.count = min(len(self.values), MAX_VALUES)
         if levels is None:
             levels = np.ones((len(values), 1))
+        self.level_count = levels.shape[1]
         self.fit: _Fit | None = None
         if self.count <= levels.shape[1]:
             return
         (series,) = stretch_means(self.values[None], MAX_VALUES)
-        levels = stretch_means(levels[known].T, MAX_VALUES).T
+        levels = stretch_means(levels[is_known].T, MAX_VALUES).T
         if np.linalg.matrix_rank(levels) < levels.shape[1]:
             return  # means of stretches do not show the shortest levels
-        rest = series - levels @ np.linalg.lstsq(levels, series, rcond=None)[0]
-        chance = _fit(tame(rest), levels).log_likelihood
+        residual = series - levels @ np.linalg.lstsq(levels, series, rcond=None)[0]
+        chance = _fit(tame(residual), levels).log_likelihood
         chance = np.exp(chance - chance.max()) * _prior(exponent)
         self.chance = chance / chance.sum()
         self.fit = _fit(series, levels)
@@ -247,7 +253,7 @@ class _Memory:
         from scipy import special
 
         if self.fit is None:
-            return np.ones(1)  # too few values for the levels
+            return np.ones(self.level_count)  # too few values for the levels
         p = special.stdtr(self.fit.degrees_of_freedom, -self.fit.levels / self.fit.errors)
         return np.asarray(self.chance @ p)
 
@@ -263,9 +269,9 @@ class _Memory:
         count = len(self.values)
         share = float(np.sign(self.values).mean())
         distance = np.arange(1, count)
-        kept = KEPT_SHARES[:, None] ** (self.count / count)
-        alike = 2 / np.pi * np.arcsin(kept**distance)
-        variance = (1 + 2 * (alike * (1 - distance / count)).sum(1)) / count
+        kept_shares = KEPT_SHARES[:, None] ** (self.count / count)
+        correlation = 2 / np.pi * np.arcsin(kept_shares**distance)
+        variance = (1 + 2 * (correlation * (1 - distance / count)).sum(1)) / count
         return float(self.chance @ special.ndtr(-share / np.sqrt(variance)))
 
 
@@ -307,19 +313,19 @@ def _prior(exponent: float) -> Float:
     return np.asarray(-np.diff((1 - edges) ** exponent))
 
 
-def _p_of_correlated_means(means: Float, alike: Float | float) -> Float:
+def _p_of_correlated_means(means: Float, correlation: Float | float) -> Float:
     """Return `p_above_zero` for means of stretches with a correlation between neighbours."""
     from scipy import special
 
     counts = (~np.isnan(means)).sum(1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        whole = np.nansum(means, 1) / counts
-        spread = np.nansum((means - whole[:, None]) ** 2, 1) / (counts - 1)
-        unsure = (1 + alike) / (1 - alike)
-        score = whole / np.sqrt(spread / counts * unsure)
+        row_means = np.nansum(means, 1) / counts
+        spread = np.nansum((means - row_means[:, None]) ** 2, 1) / (counts - 1)
+        unsure = (1 + correlation) / (1 - correlation)
+        score = row_means / np.sqrt(spread / counts * unsure)
         free = np.maximum(counts / unsure - 1, MIN_DEGREES_OF_FREEDOM)
     p = special.stdtr(np.minimum(free, counts - 1), -score)
-    p = np.where(spread == 0, np.where(whole > 0, 0.0, 1.0), p)
+    p = np.where(spread == 0, np.where(row_means > 0, 0.0, 1.0), p)
     return np.asarray(np.where((counts >= 2) & ~np.isnan(p), p, 1.0))
 
 

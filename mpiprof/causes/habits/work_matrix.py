@@ -51,10 +51,12 @@ class WorkMatrix(ABC):
         rows = np.isin(self.ranks, ranks)
         if rows.all() or not rows.any():
             rows[:] = True
-        others = self.work_ns[:, columns] if rows.all() else self.work_ns[np.ix_(~rows, columns)]
+        other_work_ns = (
+            self.work_ns[:, columns] if rows.all() else self.work_ns[np.ix_(~rows, columns)]
+        )
         cells = np.ix_(rows, columns)
         excess = np.zeros_like(self.work_ns)
-        excess[cells] = np.maximum(self.work_ns[cells] - column_medians(others), 0.0)
+        excess[cells] = np.maximum(self.work_ns[cells] - column_medians(other_work_ns), 0.0)
         return np.nan_to_num(excess)
 
     def compute_caused_waits(self) -> Float:

@@ -28,11 +28,11 @@
 enum { RESERVE = 1 << 23, RESERVE_EACH = 1 << 12, UNIT = 16, SHARES = 8 };
 enum { LEFT = MEMORY_RESERVED_MB << 20 };
 
-struct block {
+struct memory_block {
     size_t bytes; /* including this header */
     size_t used;
 };
-static struct block *reserve;
+static struct memory_block *reserve;
 static size_t reserve_bytes;
 bool memory_reserve_exists;
 /* before memory_start, and if the reserve could not be allocated */
@@ -44,7 +44,7 @@ static void reserve_make(void *memory, size_t bytes)
 {
     reserve = memory;
     reserve_bytes = bytes;
-    *reserve = (struct block){.bytes = bytes};
+    *reserve = (struct memory_block){.bytes = bytes};
 }
 
 /* Allocate the reserve for a job of so many processes, once. Earlier allocations stay valid. */
@@ -83,9 +83,9 @@ bool memory_is_left(size_t bytes)
     return true;
 }
 
-static struct block *block_next(const struct block *b)
+static struct memory_block *block_next(const struct memory_block *b)
 {
-    struct block *const next = (struct block *)((uintptr_t)b + b->bytes);
+    struct memory_block *const next = (struct memory_block *)((uintptr_t)b + b->bytes);
 
     return (char *)next < (char *)reserve + reserve_bytes ? next : NULL;
 }
@@ -101,12 +101,13 @@ static bool is_reserved(const void *memory)
 }
 
 /* Return the first free block that is large enough, and merge free neighbours on the way. */
-static struct block *block_find(size_t bytes)
+static struct memory_block *block_find(size_t bytes)
 {
-    for (struct block *b = reserve; b != NULL; b = block_next(b)) {
+    for (struct memory_block *b = reserve; b != NULL; b = block_next(b)) {
         if (b->used)
             continue;
-        for (struct block *next = block_next(b); next != NULL && !next->used; next = block_next(b))
+        for (struct memory_block *next = block_next(b); next != NULL && !next->used;
+             next = block_next(b))
             b->bytes += next->bytes;
         if (b->bytes >= bytes)
             return b;
@@ -116,18 +117,18 @@ static struct block *block_find(size_t bytes)
 
 static void *block_allocate(size_t wanted)
 {
-    const size_t bytes = (wanted + sizeof(struct block) + UNIT - 1) / UNIT * UNIT;
+    const size_t bytes = (wanted + sizeof(struct memory_block) + UNIT - 1) / UNIT * UNIT;
 
     atomic_store(&allocation_failed, true);
     lock_acquire(&lock);
     if (reserve == NULL)
         reserve_make(least, sizeof least);
-    struct block *const b = wanted < reserve_bytes / SHARES ? block_find(bytes) : NULL;
+    struct memory_block *const b = wanted < reserve_bytes / SHARES ? block_find(bytes) : NULL;
 
     if (b != NULL && b->bytes >= bytes + 2 * sizeof *b) {
-        struct block *const rest = (struct block *)((char *)b + bytes);
+        struct memory_block *const rest = (struct memory_block *)((char *)b + bytes);
 
-        *rest = (struct block){.bytes = b->bytes - bytes};
+        *rest = (struct memory_block){.bytes = b->bytes - bytes};
         b->bytes = bytes;
     }
     if (b != NULL)
@@ -168,7 +169,7 @@ void memory_free(void *memory)
         return;
     }
     lock_acquire(&lock);
-    ((struct block *)memory)[-1].used = 0;
+    ((struct memory_block *)memory)[-1].used = 0;
     lock_release(&lock);
 }
 

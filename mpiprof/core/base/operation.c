@@ -1,4 +1,4 @@
-/* Properties of operations, generated from the table in mpiprof/operations.py by
+/* Properties of operations, generated from the table in mpiprof/facts/operations.py by
  * generator/wrappers.py. */
 #include "base/operation.h"
 

@@ -16,21 +16,21 @@ enum rule_type {
     EXPRESSION     /* the value of an expression */
 };
 
-struct rule {
+struct frame_rule {
     enum rule_type type;
     int32_t value; /* an offset, a register, or an expression relative to .eh_frame_hdr */
 };
 
 enum { BY_EXPRESSION = -1, MOST_REMEMBERED = 2 };
 
-struct row {
+struct rule_row {
     int32_t base, offset; /* of the canonical address: register and offset, or an expression */
-    struct rule rules[REGISTERS];
+    struct frame_rule rules[REGISTERS];
 };
 
-struct rows {
-    struct row now, first, remembered[MOST_REMEMBERED]; /* first: after the common rules */
-    int count;                                          /* of remembered rows */
+struct rule_rows {
+    struct rule_row now, first, remembered[MOST_REMEMBERED]; /* first: after the common rules */
+    int count;                                               /* of remembered rows */
 };
 
 /* ---- instructions */
@@ -107,14 +107,14 @@ static int32_t operand_read(enum operand operand, struct reader *r, const struct
                                                     : value * entry->data_unit);
 }
 
-static void rule_set(struct row *row, uint64_t number, enum rule_type type, int32_t value)
+static void rule_set(struct rule_row *row, uint64_t number, enum rule_type type, int32_t value)
 {
     if (number < REGISTERS) /* the values of others are never needed */
-        row->rules[number] = (struct rule){type, value};
+        row->rules[number] = (struct frame_rule){type, value};
 }
 
 /* Execute an instruction on the canonical address. Returns false for other instructions. */
-static bool base_execute(struct row *row, unsigned instruction, struct reader *r,
+static bool base_execute(struct rule_row *row, unsigned instruction, struct reader *r,
                          const struct frame_entry *entry)
 {
     if (instruction == BASE_EXPRESSION) {
@@ -134,7 +134,7 @@ static bool base_execute(struct row *row, unsigned instruction, struct reader *r
 }
 
 /* Execute an instruction on whole rows. Returns false for other instructions. */
-static bool row_execute(struct rows *rows, unsigned instruction, struct reader *r)
+static bool row_execute(struct rule_rows *rows, unsigned instruction, struct reader *r)
 {
     if (instruction == REMEMBER && rows->count < MOST_REMEMBERED)
         rows->remembered[rows->count++] = rows->now;
@@ -148,7 +148,7 @@ static bool row_execute(struct rows *rows, unsigned instruction, struct reader *
 }
 
 /* Execute an instruction that is not short. Returns false if it is unknown. */
-static bool long_execute(struct rows *rows, unsigned instruction, struct reader *r,
+static bool long_execute(struct rule_rows *rows, unsigned instruction, struct reader *r,
                          const struct frame_entry *entry)
 {
     if (row_execute(rows, instruction, r) || base_execute(&rows->now, instruction, r, entry))
@@ -182,7 +182,7 @@ static bool location_advance(uint64_t *location, unsigned instruction, struct re
 }
 
 /* Execute the rules up to an address of the code. Returns false if an instruction is unknown. */
-static bool rules_execute(struct rows *rows, struct reader r, const struct frame_entry *entry,
+static bool rules_execute(struct rule_rows *rows, struct reader r, const struct frame_entry *entry,
                           uint64_t until)
 {
     uint64_t location = entry->begin;
@@ -209,13 +209,13 @@ static bool rules_execute(struct rows *rows, struct reader r, const struct frame
 /* ---- the caller */
 
 /* The objects that rules refer to: a frame, and the expressions in the tables of its object. */
-struct context {
+struct rule_context {
     const struct frame *frame;
     const struct frame_entry *entry;
     const struct dl_phdr_info *object;
 };
 
-static bool expression_value(const struct context *c, int32_t relative, const uint64_t *first,
+static bool expression_value(const struct rule_context *c, int32_t relative, const uint64_t *first,
                              uint64_t *value)
 {
     const uint64_t address = c->entry->table + (uint64_t)(int64_t)relative;
@@ -224,8 +224,8 @@ static bool expression_value(const struct context *c, int32_t relative, const ui
 }
 
 /* Compute a register of the caller. Returns false if its value is unknown. */
-static bool rule_value(const struct context *c, const struct rule *rule, uint64_t canonical,
-                       uint64_t *value)
+static bool rule_value(const struct rule_context *c, const struct frame_rule *rule,
+                       uint64_t canonical, uint64_t *value)
 {
     const uint64_t offset = (uint64_t)(int64_t)rule->value;
 
@@ -246,7 +246,8 @@ static bool rule_value(const struct context *c, const struct rule *rule, uint64_
 }
 
 /* Compute the canonical address of a frame. Returns false if it is unknown. */
-static bool canonical_address(const struct context *c, const struct row *row, uint64_t *address)
+static bool canonical_address(const struct rule_context *c, const struct rule_row *row,
+                              uint64_t *address)
 {
     if (row->base == BY_EXPRESSION)
         return expression_value(c, row->offset, NULL, address);
@@ -262,8 +263,8 @@ enum frame_end frame_rules_apply(struct frame *frame, const struct frame_entry *
                                  const struct dl_phdr_info *object, uint64_t instruction)
 {
     const struct frame callee = *frame;
-    const struct context context = {&callee, entry, object};
-    struct rows rows = {0};
+    const struct rule_context context = {&callee, entry, object};
+    struct rule_rows rows = {0};
     uint64_t canonical;
 
     if (entry->return_register != INSTRUCTION ||

@@ -7,7 +7,7 @@
  */
 #include "callsite/frame_info.h"
 
-struct walk {
+struct stack_walk {
     struct frame *frame;
     bool interrupted; /* the instruction is the next to execute, not a return address */
     bool in_linkage;  /* the instruction is in a stub of the linker */
@@ -32,7 +32,7 @@ static bool is_linkage(struct reader code)
 /* Replace the frame by its caller's if the object contains its code. */
 static int caller_find(struct dl_phdr_info *object, size_t size, void *walk)
 {
-    struct walk *const w = walk;
+    struct stack_walk *const w = walk;
     const uint64_t address = w->frame->registers[INSTRUCTION];
     const uint64_t instruction = address - !w->interrupted;
     struct frame_entry entry;
@@ -55,7 +55,7 @@ static int caller_find(struct dl_phdr_info *object, size_t size, void *walk)
  * outermost frame that was found, and complete is true if that has no caller. */
 int sampled_stack_find(struct frame *frame, uint64_t *found, int most, bool *complete)
 {
-    struct walk w = {.frame = frame, .interrupted = true, .end = HAS_CALLER};
+    struct stack_walk w = {.frame = frame, .interrupted = true, .end = HAS_CALLER};
     int count = 0;
 
     while (count < most && w.end == HAS_CALLER) {

@@ -193,7 +193,7 @@ static void perf_copy(void *to, uint64_t from, size_t bytes)
 }
 
 /* A sample as the kernel writes it, up to the addresses, whose number varies. */
-struct sample {
+struct kernel_sample {
     struct perf_event_header head;
     uint64_t address, at;
     uint64_t words[1 + MOST_FRAMES + 1 + 1 + REGISTERS + 1 + STACK_BYTES / 8 + 1];
@@ -216,9 +216,9 @@ static bool sample_frame(const uint64_t *words, size_t count, struct frame *fram
 }
 
 /* Return the site of a sample, or NULL if there are too many. */
-static struct site *sample_site(struct sample *s)
+static struct site *sample_site(struct kernel_sample *s)
 {
-    const size_t before = offsetof(struct sample, words);
+    const size_t before = offsetof(struct kernel_sample, words);
     const size_t size = s->head.size > before ? (s->head.size - before) / sizeof *s->words : 0;
     const size_t chain = size > 0 && s->words[0] < size ? s->words[0] : 0;
     const uint64_t *const addresses = s->words + 1; /* begins with a mark of the kernel */
@@ -241,7 +241,7 @@ static struct site *sample_site(struct sample *s)
 /* Process the kernel's samples after `since`. */
 void sampler_drain(int64_t since)
 {
-    static SPARSE struct sample
+    static SPARSE struct kernel_sample
         sample; /* too large for a small stack; only the sampled thread reads */
 
     if (buffer == NULL)

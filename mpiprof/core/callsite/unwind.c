@@ -131,14 +131,14 @@ int unwind_frames(const void **found, int most)
     return f.count > 0 ? f.count : 0;
 }
 
-struct search {
+struct address_search {
     struct span found;
     enum { INSIDE, LIBRARY, CALLER } at;
 };
 
 static _Unwind_Reason_Code frame_check(struct _Unwind_Context *frame, void *search)
 {
-    struct search *const s = search;
+    struct address_search *const s = search;
     const uintptr_t start = (uintptr_t)frame_start(frame);
     const bool own = unwind_is_own((const void *)frame_code(frame));
 
@@ -158,7 +158,7 @@ static _Unwind_Reason_Code frame_check(struct _Unwind_Context *frame, void *sear
 /* In a callback, return the span of this library's frames that called the MPI library. */
 struct span unwind_caller(void)
 {
-    struct search s = {.found = {(uintptr_t)__builtin_frame_address(0), UINTPTR_MAX}};
+    struct address_search s = {.found = {(uintptr_t)__builtin_frame_address(0), UINTPTR_MAX}};
 
     frames_walk(frame_check, &s);
     return s.found;

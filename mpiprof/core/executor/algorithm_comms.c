@@ -7,9 +7,8 @@
  *
  * A duplicate is created in a blocking collective of all members, who agree first on facts that
  * only one of them knows (limit, threads, memory). The variables must not affect other
- * communicators. So no other thread may create a communicator meanwhile (comm_create_lock.c), and
- * MPI_Comm_idup must not have been called, because it creates its communicator at some later time.
- * A refused duplicate is requested again at the 2nd, 4th, 8th, ... call.
+ * communicators. So the program may create no communicator meanwhile, in any thread
+ * (comm_create_lock.c). A refused duplicate is requested again at the 2nd, 4th, 8th, ... call.
  *
  * Threads: the calls of one communicator, one at a time.
  */
@@ -58,12 +57,11 @@ static MPI_Comm duplicate_create(const struct communicator *k, const struct dupl
     return made;
 }
 
-/* Return true if the variables could affect other communicators: those of MPI_Comm_idup, or of
- * other threads' collectives (`han` creates some in the first one). */
+/* Return true if the variables could affect the communicators that other threads' collectives create
+ * (`han` does in the first one). */
 static bool harms_others(void)
 {
-    return atomic_load(&comm_create_lock_has_idup) ||
-           (comm_create_lock_has_threads() && library_setting_node_processes() != recorder.size);
+    return comm_create_lock_has_threads() && library_setting_node_processes() != recorder.size;
 }
 
 static void duplicate_make(struct communicator *k, struct duplicate *d)
@@ -72,7 +70,7 @@ static void duplicate_make(struct communicator *k, struct duplicate *d)
         return;
     const bool alone = comm_create_lock_try_exclusive(); /* all members take part in this call */
 
-    if (all_agree(k, alone)) {
+    if (all_agree(k, alone && !comm_create_lock_has_pending())) {
         d->comm = duplicate_create(k, d);
         if (!all_agree(k, d->comm != MPI_COMM_NULL) && d->comm != MPI_COMM_NULL)
             pmpi.Comm_free(&d->comm);

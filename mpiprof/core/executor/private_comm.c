@@ -68,7 +68,6 @@ static bool facts_agree(struct communicator *k, MPI_Comm comm, int64_t *facts)
     facts[FACT_OBSTACLE] = (int64_t)mpi_t_algorithm_obstacle();
     facts[FACT_SETTINGS] = mpi_t_algorithm_facts();
     facts[FACT_MINUS_SETTINGS] = -facts[FACT_SETTINGS];
-    facts[FACT_THREADS] = comm_create_lock_has_threads();
     facts[FACT_IDENTITY] = (int64_t)(k->identity >> 1);
     facts[FACT_MINUS_IDENTITY] = -facts[FACT_IDENTITY];
     private_comm_pool_facts(k, facts);
@@ -233,18 +232,23 @@ static bool pool_make_space(const struct communicator *k, MPI_Comm comm, const i
     return evicted && all[STILL_FULL] == 0;
 }
 
-/* Create it while no other thread of the program creates a communicator. Collective. */
+/* Create it while no other thread of the program creates a communicator, and no MPI_Comm_idup is
+ * pending that not all members have called. Collective. */
 static enum refusal comm_create_exclusive(struct communicator *k, MPI_Comm comm, uint64_t *room)
 {
-    const bool alone = comm_create_lock_try_exclusive();
-    int64_t busy = !alone;
+    enum { OTHERS, PENDING, CALLED, MINUS_CALLED, FACTS_OF_CREATIONS };
+
+    const bool has_threads = comm_create_lock_has_threads();
+    const bool alone = !has_threads || comm_create_lock_try_exclusive();
+    const int64_t called = (int64_t)(comm_create_lock_sum_idups() >> 1);
+    int64_t facts[FACTS_OF_CREATIONS] = {!alone, comm_create_lock_has_pending(), called, -called};
     enum refusal why = REFUSED_BUSY;
 
-    if (!maxima_of_all(k, comm, &busy, 1))
+    if (!maxima_of_all(k, comm, facts, FACTS_OF_CREATIONS))
         why = REFUSED_BY_MPI;
-    else if (busy == 0)
+    else if (facts[OTHERS] == 0 && (facts[PENDING] == 0 || facts[CALLED] == -facts[MINUS_CALLED]))
         why = comm_create_agreed(k, comm, room);
-    if (alone)
+    if (has_threads && alone)
         comm_create_lock_end_exclusive();
     return why;
 }
@@ -263,9 +267,7 @@ static enum refusal agree_and_make(struct communicator *k, MPI_Comm comm, uint64
         return REFUSED_DEVICE;
     if (facts[FACT_FULL] != 0 && !pool_make_space(k, comm, facts))
         return REFUSED_FULL;
-    if (facts[FACT_THREADS] != 0)
-        return comm_create_exclusive(k, comm, room);
-    return comm_create_agreed(k, comm, room);
+    return comm_create_exclusive(k, comm, room);
 }
 
 /* Try to create it. Returns REFUSED_NOT on success. All memory is allocated before the members

@@ -114,7 +114,6 @@ enum fact {
     FACT_OBSTACLE,          /* greatest obstacle to requesting library algorithms */
     FACT_SETTINGS,       /* the library's control variables, which must be equal on all members, */
     FACT_MINUS_SETTINGS, /* so that maximum and minimum must agree */
-    FACT_THREADS,        /* a member may create communicators in several threads at once */
     FACT_IDENTITY,       /* greatest identity: all members must mean the same communicator */
     FACT_MINUS_IDENTITY, /* minus the least identity */
     FACTS

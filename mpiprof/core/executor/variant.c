@@ -2,7 +2,7 @@
  *
  *      pipelined_ring:block_size=65536:blocks=equal:order=both
  *
- * Users, rules (selection/rules/rules.c), traces and plans use this spelling. model/variant.py is
+ * Users, rules (selection/rules/rules.c), traces and plans use this spelling. collectives/variant.py is
  * the Python counterpart.
  */
 #include <limits.h>

@@ -1,6 +1,6 @@
 """Table of the MPI functions that mpiprof wraps; all repetitive code is derived from it.
 
-The collectives are those of mpiprof/operations.py. A parameter's name determines its kind, and so
+The collectives are those of facts/operations.py. A parameter's name determines its kind, and so
 its type in C and in Fortran (_KINDS). `:root` marks arguments that are significant only at the root
 (elsewhere they may be garbage), and `:nonroot` arguments that are not significant at the root. If a
 buffer is MPI_IN_PLACE, the other arguments of that buffer are not significant either.
@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mpiprof.core.generator.other_functions import FAMILIES
-from mpiprof.operations import (
+from mpiprof.facts.operations import (
     LOCAL_OPERATIONS,
     MANAGEMENT_COLLECTIVES,
     MESSAGE_OPERATIONS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mpiprof.core.generator.collectives import Function
-from mpiprof.operations import LOCAL_OPERATIONS
+from mpiprof.facts.operations import LOCAL_OPERATIONS
 
 # Class of the time in the calls of a family; that of the other families is OTHER.
 TIME_CLASSES = {

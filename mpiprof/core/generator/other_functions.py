@@ -1,7 +1,7 @@
 """Tables of wrapped functions besides the collectives: name -> parameters (see collectives.py).
 
 Functions that all members of a communicator, window or file call are recorded like collectives, and
-calls of one rank by call site (mpiprof/operations.py). `*` marks a large-count form, `@` the level
+calls of one rank by call site (facts/operations.py). `*` marks a large-count form, `@` the level
 of the standard.
 """
 
@@ -40,7 +40,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "Psend_init@4": "cbuf partitions partition_count datatype dest tag comm info out_request",
         "Precv_init@4": "buf partitions partition_count datatype source tag comm info out_request",
     },
-    # LOCAL_OPERATIONS of mpiprof/operations.py, without those that create or free communicators.
+    # LOCAL_OPERATIONS of facts/operations.py, without those that create or free communicators.
     "partitions": {
         "Pready@4": "partition request_value",
         "Pready_range@4": "partition_low partition_high request_value",

@@ -6,12 +6,7 @@ import re
 
 from mpiprof.core.generator.collectives import Function
 from mpiprof.core.generator.symbol_tables import has
-
-POLLED = (
-    *("MPI_Test", "MPI_Testall", "MPI_Testany", "MPI_Testsome", "MPI_Request_get_status"),
-    *(f"MPI_Request_get_status_{which}" for which in ("all", "any", "some")),
-    *("MPI_Iprobe", "MPI_Improbe", "MPI_Win_test", "MPI_Parrived"),
-)
+from mpiprof.facts.operations import TEST_OPERATIONS
 
 
 def poll_lines(function: Function, fortran: bool, call: str, lines: list[str]) -> list[str]:
@@ -19,7 +14,7 @@ def poll_lines(function: Function, fortran: bool, call: str, lines: list[str]) -
 
     lines: of the recorded call, among them `call`, which is made only once.
     """
-    if function.name not in POLLED:
+    if function.operation not in TEST_OPERATIONS:
         return lines
     error = "*ierror" if fortran else "error"
     result = "*outcount" if has(function, "outcount") else "*flag"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mpiprof.core.generator.collectives import COLLECTIVES, LEVELS, Function, functions
-from mpiprof.datatypes import DATATYPES, REDUCTIONS, Datatype, Reduction
-from mpiprof.libraries import NEEDS, find_algorithms
-from mpiprof.libraries.table import MPICH, OPENMPI
-from mpiprof.operations import (
+from mpiprof.facts.datatypes import DATATYPES, REDUCTIONS, Datatype, Reduction
+from mpiprof.facts.library_algorithms import NEEDS, find_algorithms
+from mpiprof.facts.library_table import MPICH, OPENMPI
+from mpiprof.facts.operations import (
     FILE_OPERATIONS,
     LOCAL_OPERATIONS,
     MANAGEMENT_COLLECTIVES,

@@ -237,6 +237,10 @@ def communicator_lines(function: Function, fortran: bool, call: str) -> list[str
     length = "(int)stringtag_length" if fortran and text != "NULL" else "-1"
     entry = "management_collective_creation_order(&creation)"
     run = gathered_lines(function, fortran, call, entry)
+    handle = "request_f2c(*request)" if fortran else "*request"
+    pending = []
+    if has(function, "request"):
+        pending = [f"if ({error} == MPI_SUCCESS)", f"    request_add_creation({handle});"]
     if how.startswith("spawn"):
         run += spawn_lines(function, fortran)
     return [
@@ -251,6 +255,7 @@ def communicator_lines(function: Function, fortran: bool, call: str) -> list[str
         *run,
         f"if (comm_creation_end(&creation, {error}))",
         f"    comm_register(&creation, {created});",
+        *pending,
     ]
 
 

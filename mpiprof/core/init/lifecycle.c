@@ -22,6 +22,7 @@
 #include "record/message_epochs.h"
 #include "record/node_pressure.h"
 #include "record/poll.h"
+#include "record/quota_use.h"
 #include "record/record.h"
 #include "selection/dispatch/select.h"
 #include "selection/online/key.h"
@@ -112,8 +113,7 @@ static void machine_table_make(MPI_Comm comm, int rank, struct text *machine, st
     struct link link = alpha_beta_fit_slowest_link(machine->bytes);
 
     tree_broadcast(&link, sizeof link, false, recorder.private);
-    if (link.alpha > 0 && link.beta > 0)
-        machine_link = link;
+    machine_link_set(&link, clock_layout.nodes < 2);
     /* From here on, errors return: in MPI_Finalize, no error on this communicator may end a job
      * that has outlived a lost process. */
     if (pmpi.Comm_set_errhandler != NULL)
@@ -187,6 +187,7 @@ static bool recording_start(MPI_Comm comm, bool sessions_only)
     presite_sample_start();
     python_exception_start();
     message_epoch_start();
+    quota_use_start();
     interval_start();
     if (recorder.options.summary && recorder.options.sample > 1)
         file_write_note("--sample: --record summary counts every call, not one in %u",
@@ -269,6 +270,8 @@ static void end_recording(void)
         return;
     fatal_signal_uninstall();
     presite_sample_end();
+    affinity_read(now_ns());
+    quota_use_end();
     interval_end();
     stalled_call_end();
     node_pressure_end();

@@ -33,11 +33,11 @@
     X(uint16_t, spare, "<u2")
 
 #define MEMBER(type, name, format) type name;
-struct call {
+struct otf2_call {
     CALL_FIELDS(MEMBER)
 };
 
-_Static_assert(sizeof(struct call) == 80, "no padding");
+_Static_assert(sizeof(struct otf2_call) == 80, "no padding");
 
 /* A message of a call, from an event of the file. `posted` is the time at which it was posted, and
  * `region` and `site` are those of the call that posted it, if mpiprof wrote the file. */
@@ -58,12 +58,12 @@ _Static_assert(sizeof(struct call) == 80, "no padding");
     X(uint8_t, given, "u1")                                                                        \
     X(uint32_t, spare_message, "<u4")
 
-struct message {
+struct otf2_message {
     MESSAGE_FIELDS(MEMBER)
 };
 #undef MEMBER
 
-_Static_assert(sizeof(struct message) == 64, "no padding");
+_Static_assert(sizeof(struct otf2_message) == 64, "no padding");
 
 /* Event of the file for a message. PLAIN: a parameter with attributes, for a message whose other
  * side is not in the file. */

@@ -52,13 +52,14 @@ DOOR void reading_close(struct reading *r)
 
 /* ---- calls */
 
-static struct call *call_new(struct reading *r, const struct frame *f, uint64_t time, uint8_t kind)
+static struct otf2_call *call_new(struct reading *r, const struct otf2_frame *f, uint64_t time,
+                                  uint8_t kind)
 {
     if (!reading_state_grow(r, (void **)&r->calls, r->count, &r->room, sizeof *r->calls))
         return NULL;
-    struct call *const c = &r->calls[r->count++];
+    struct otf2_call *const c = &r->calls[r->count++];
 
-    *c = (struct call){.enter = time, .exit = time, .region = UNKNOWN, .site = UNKNOWN};
+    *c = (struct otf2_call){.enter = time, .exit = time, .region = UNKNOWN, .site = UNKNOWN};
     if (f != NULL) {
         reading_state_describe(r, f, c);
         if ((f->call.given & 1u << ATTRIBUTE_OUTSIDE) == 0)
@@ -80,25 +81,25 @@ static int call_enter(struct reading *r, uint64_t time, const void *list, uint32
     reading_state_count(r, time);
     if (!reading_state_grow(r, (void **)&r->stack, r->depth, &r->deep, sizeof *r->stack))
         return FAILED;
-    const struct frame *const outer = r->depth > 0 ? &r->stack[r->depth - 1] : NULL;
-    struct frame *const f = &r->stack[r->depth];
+    const struct otf2_frame *const outer = r->depth > 0 ? &r->stack[r->depth - 1] : NULL;
+    struct otf2_frame *const f = &r->stack[r->depth];
 
-    *f = (struct frame){.enter = time,
-                        .first = r->count,
-                        .first_message = r->message_count,
-                        .region = region,
-                        .context = context,
-                        .class = region < r->class_count ? r->classes[region] : OTHER};
+    *f = (struct otf2_frame){.enter = time,
+                             .first = r->count,
+                             .first_message = r->message_count,
+                             .region = region,
+                             .context = context,
+                             .class = region < r->class_count ? r->classes[region] : OTHER};
     if (f->class == FINALISING)
         r->facts.finalising = time;
     if (outer != NULL)
         f->site = outer->class == OTHER ? r->depth : outer->site;
     if (f->class != OTHER) {
-        f->call = (struct call){.sent = NEVER,
-                                .received = NEVER,
-                                .site = UNKNOWN,
-                                .communicator = UNKNOWN,
-                                .root = UNKNOWN};
+        f->call = (struct otf2_call){.sent = NEVER,
+                                     .received = NEVER,
+                                     .site = UNKNOWN,
+                                     .communicator = UNKNOWN,
+                                     .root = UNKNOWN};
         f->call.operation = UINT8_MAX;
         if (r->first_attribute != UNKNOWN && list != NULL)
             reading_state_attributes(r, list, &f->call);
@@ -107,7 +108,7 @@ static int call_enter(struct reading *r, uint64_t time, const void *list, uint32
     return SUCCESS;
 }
 
-static void call_end(struct reading *r, const struct frame *f, uint64_t time)
+static void call_end(struct reading *r, const struct otf2_frame *f, uint64_t time)
 {
     const bool recorded = r->count > f->first;
 
@@ -146,11 +147,11 @@ static int event_store(struct reading *r, uint64_t time, uint8_t kind, uint8_t o
                        uint64_t request)
 {
     reading_state_count(r, time);
-    const struct frame *const f = reading_state_innermost(r);
+    const struct otf2_frame *const f = reading_state_innermost(r);
 
     if (f == NULL ? kind != KIND_COMPLETION : f->class == IGNORED)
         return SUCCESS;
-    struct call *const c = call_new(r, f, time, kind);
+    struct otf2_call *const c = call_new(r, f, time, kind);
 
     if (c == NULL)
         return FAILED;
@@ -200,14 +201,14 @@ DOOR int reading_collective(EVENT, uint8_t operation, uint32_t communicator, uin
 DOOR int reading_request(EVENT, uint64_t request)
 {
     struct reading *const r = user;
-    const struct frame *const f = reading_state_innermost(r);
+    const struct otf2_frame *const f = reading_state_innermost(r);
 
     if (f == NULL || (f->class != STARTING && f->class != RESTARTING)) {
         reading_state_count(r, time);
         return SUCCESS;
     }
     const bool start = f->class == RESTARTING && (f->call.given & 1u << ATTRIBUTE_START) != 0;
-    const struct call t = f->call;
+    const struct otf2_call t = f->call;
 
     return event_store(r, time, start ? KIND_START : KIND_CALL, UINT8_MAX, t.communicator, t.root,
                        t.sent, t.received, request);
@@ -261,7 +262,7 @@ DOOR int reading_error(UNUSED void *user, UNUSED const char *file, UNUSED uint64
 DOOR int64_t reading_finish(struct reading *r)
 {
     for (size_t i = 0; i < r->depth; i++) {
-        const struct frame *const f = &r->stack[i];
+        const struct otf2_frame *const f = &r->stack[i];
         bool known = false;
 
         for (size_t k = f->first; k < r->count && !known; k++)
@@ -274,19 +275,19 @@ DOOR int64_t reading_finish(struct reading *r)
     return r->failed ? -1 : (int64_t)r->count;
 }
 
-DOOR const struct call *reading_calls(const struct reading *r)
+DOOR const struct otf2_call *reading_calls(const struct reading *r)
 {
     return r->calls;
 }
 
 /* Return the calls on messages, in order of their end. */
-DOOR const struct call *reading_message_calls(const struct reading *r, uint64_t *count)
+DOOR const struct otf2_call *reading_message_calls(const struct reading *r, uint64_t *count)
 {
     *count = r->message_call_count;
     return r->message_calls;
 }
 
-DOOR const struct message *reading_messages(const struct reading *r, uint64_t *count)
+DOOR const struct otf2_message *reading_messages(const struct reading *r, uint64_t *count)
 {
     *count = r->message_count;
     return r->messages;

@@ -8,7 +8,7 @@
 
 enum { SUCCESS = 0, FAILED = 1 };
 
-struct frame {
+struct otf2_frame {
     uint64_t enter;
     size_t first; /* first call that was recorded while this was the innermost region */
     size_t first_message;
@@ -16,7 +16,7 @@ struct frame {
     uint32_t region;
     uint32_t context; /* UNKNOWN without a calling context */
     uint8_t class;
-    struct call call; /* as far as attributes describe it */
+    struct otf2_call call; /* as far as attributes describe it */
 };
 
 struct facts { /* in the order of FACT_NAMES (formats/otf2/library.py) */
@@ -29,13 +29,13 @@ struct facts { /* in the order of FACT_NAMES (formats/otf2/library.py) */
 };
 
 struct reading {
-    struct call *calls;
+    struct otf2_call *calls;
     size_t count, room;
-    struct call *message_calls;
+    struct otf2_call *message_calls;
     size_t message_call_count, message_call_room;
-    struct message *messages;
+    struct otf2_message *messages;
     size_t message_count, message_room;
-    struct frame *stack;
+    struct otf2_frame *stack;
     size_t depth, deep;
     const uint8_t *classes;
     const uint32_t *regions; /* of calling contexts */
@@ -55,8 +55,9 @@ struct reading {
 
 bool reading_state_grow(struct reading *r, void **array, size_t used, size_t *room, size_t size);
 void reading_state_count(struct reading *r, uint64_t time);
-void reading_state_describe(const struct reading *r, const struct frame *f, struct call *c);
-void reading_state_attributes(struct reading *r, const void *list, struct call *c);
-const struct frame *reading_state_innermost(const struct reading *r);
-void reading_messages_end(struct reading *r, const struct frame *f, uint64_t exit,
+void reading_state_describe(const struct reading *r, const struct otf2_frame *f,
+                            struct otf2_call *c);
+void reading_state_attributes(struct reading *r, const void *list, struct otf2_call *c);
+const struct otf2_frame *reading_state_innermost(const struct reading *r);
+void reading_messages_end(struct reading *r, const struct otf2_frame *f, uint64_t exit,
                           bool has_collective);

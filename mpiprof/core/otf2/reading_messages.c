@@ -5,13 +5,13 @@
  */
 #include "otf2/reading.h"
 
-static bool has_messages(const struct frame *f)
+static bool has_messages(const struct otf2_frame *f)
 {
     return f->class == POINT_TO_POINT || f->class == COMPLETING || f->class == RESTARTING;
 }
 
 /* Add the call of a region that ends. exit: NEVER if it never ends. */
-void reading_messages_end(struct reading *r, const struct frame *f, uint64_t exit,
+void reading_messages_end(struct reading *r, const struct otf2_frame *f, uint64_t exit,
                           bool has_collective)
 {
     const size_t count = r->message_count - f->first_message;
@@ -20,7 +20,7 @@ void reading_messages_end(struct reading *r, const struct frame *f, uint64_t exi
         !reading_state_grow(r, (void **)&r->message_calls, r->message_call_count,
                             &r->message_call_room, sizeof *r->message_calls))
         return;
-    struct call *const c = &r->message_calls[r->message_call_count++];
+    struct otf2_call *const c = &r->message_calls[r->message_call_count++];
 
     reading_state_describe(r, f, c);
     c->exit = exit;
@@ -30,10 +30,10 @@ void reading_messages_end(struct reading *r, const struct frame *f, uint64_t exi
 }
 
 /* Add the message of an event. Without a call around it, it is skipped. */
-static int message_add(struct reading *r, const void *attributes, struct message m)
+static int message_add(struct reading *r, const void *attributes, struct otf2_message m)
 {
     reading_state_count(r, m.time);
-    const struct frame *const f = reading_state_innermost(r);
+    const struct otf2_frame *const f = reading_state_innermost(r);
 
     if (f == NULL || !has_messages(f))
         return 0;
@@ -42,7 +42,7 @@ static int message_add(struct reading *r, const void *attributes, struct message
         return 1;
     m.region = m.site = UNKNOWN;
     if (r->first_attribute != UNKNOWN && attributes != NULL) {
-        struct call c = {.sent = NEVER, .received = NEVER, .region = UNKNOWN, .site = UNKNOWN};
+        struct otf2_call c = {.sent = NEVER, .received = NEVER, .region = UNKNOWN, .site = UNKNOWN};
 
         c.communicator = c.root = UNKNOWN;
         reading_state_attributes(r, attributes, &c);
@@ -68,14 +68,14 @@ static int peer_add(struct reading *r, const void *attributes, enum message_even
                     uint64_t time, uint32_t peer, uint32_t communicator, uint32_t tag,
                     uint64_t bytes, uint64_t request)
 {
-    const struct message m = {.time = time,
-                              .request = request,
-                              .bytes = bytes,
-                              .communicator = communicator,
-                              .peer = peer,
-                              .tag = tag,
-                              .event = (uint8_t)event,
-                              .received = event == EVENT_RECV || event == EVENT_IRECV};
+    const struct otf2_message m = {.time = time,
+                                   .request = request,
+                                   .bytes = bytes,
+                                   .communicator = communicator,
+                                   .peer = peer,
+                                   .tag = tag,
+                                   .event = (uint8_t)event,
+                                   .received = event == EVENT_RECV || event == EVENT_IRECV};
 
     return message_add(r, attributes, m);
 }
@@ -83,13 +83,13 @@ static int peer_add(struct reading *r, const void *attributes, enum message_even
 static int request_add(struct reading *r, const void *attributes, enum message_event event,
                        uint64_t time, uint64_t request)
 {
-    const struct message m = {.time = time,
-                              .request = request,
-                              .bytes = NEVER,
-                              .communicator = UNKNOWN,
-                              .peer = UNKNOWN,
-                              .event = (uint8_t)event,
-                              .received = event == EVENT_IRECV_REQUEST};
+    const struct otf2_message m = {.time = time,
+                                   .request = request,
+                                   .bytes = NEVER,
+                                   .communicator = UNKNOWN,
+                                   .peer = UNKNOWN,
+                                   .event = (uint8_t)event,
+                                   .received = event == EVENT_IRECV_REQUEST};
 
     return message_add(r, attributes, m);
 }

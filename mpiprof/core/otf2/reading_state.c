@@ -32,7 +32,8 @@ void reading_state_count(struct reading *r, uint64_t time)
 }
 
 /* Fill in a call that begins with a frame. */
-void reading_state_describe(const struct reading *r, const struct frame *f, struct call *c)
+void reading_state_describe(const struct reading *r, const struct otf2_frame *f,
+                            struct otf2_call *c)
 {
     *c = f->call;
     c->enter = f->enter;
@@ -44,7 +45,7 @@ void reading_state_describe(const struct reading *r, const struct frame *f, stru
         c->site = r->stack[f->site - 1].region;
 }
 
-void reading_state_attributes(struct reading *r, const void *list, struct call *c)
+void reading_state_attributes(struct reading *r, const void *list, struct otf2_call *c)
 {
     const uint32_t count = r->attribute_count(list);
 
@@ -76,7 +77,7 @@ void reading_state_attributes(struct reading *r, const void *list, struct call *
 }
 
 /* Return the innermost region if it is one of MPI, else NULL. */
-const struct frame *reading_state_innermost(const struct reading *r)
+const struct otf2_frame *reading_state_innermost(const struct reading *r)
 {
     return r->depth > 0 && r->stack[r->depth - 1].class != OTHER ? &r->stack[r->depth - 1] : NULL;
 }

@@ -47,7 +47,7 @@ struct otf2 {
 
 struct writing {
     const struct otf2 *otf2;
-    const struct message *messages;
+    const struct otf2_message *messages;
     void *writer, *attributes;
     uint32_t first_attribute, wait_region;
     uint64_t time, events;
@@ -69,7 +69,7 @@ static void attributes_add(struct writing *w, const uint64_t *values, unsigned g
             w->failed |= w->otf2->add(w->attributes, w->first_attribute + i, values[i]);
 }
 
-static void event_write(struct writing *w, const struct call *c)
+static void event_write(struct writing *w, const struct otf2_call *c)
 {
     const uint64_t values[ATTRIBUTES] = {c->sequence,     c->start, c->outside, c->choice,
                                          c->communicator, c->root,  c->sent,    c->received,
@@ -78,7 +78,7 @@ static void event_write(struct writing *w, const struct call *c)
     attributes_add(w, values, c->given);
 }
 
-static void enter(struct writing *w, const struct call *c, uint32_t region)
+static void enter(struct writing *w, const struct otf2_call *c, uint32_t region)
 {
     if (c->site != UNKNOWN)
         w->failed |= w->otf2->enter(w->writer, NULL, later(w, c->enter), c->site);
@@ -88,14 +88,14 @@ static void enter(struct writing *w, const struct call *c, uint32_t region)
         w->otf2->enter(w->writer, c->given != 0 ? w->attributes : NULL, later(w, c->enter), region);
 }
 
-static void leave(struct writing *w, const struct call *c, uint32_t region)
+static void leave(struct writing *w, const struct otf2_call *c, uint32_t region)
 {
     w->failed |= w->otf2->leave(w->writer, NULL, later(w, c->exit), region);
     if (c->site != UNKNOWN)
         w->failed |= w->otf2->leave(w->writer, NULL, later(w, c->exit), c->site);
 }
 
-static void blocking(struct writing *w, const struct call *c)
+static void blocking(struct writing *w, const struct otf2_call *c)
 {
     enter(w, c, c->region);
     w->failed |= w->otf2->begin(w->writer, NULL, later(w, c->enter));
@@ -106,7 +106,7 @@ static void blocking(struct writing *w, const struct call *c)
     leave(w, c, c->region);
 }
 
-static void starting(struct writing *w, const struct call *c)
+static void starting(struct writing *w, const struct otf2_call *c)
 {
     enter(w, c, c->region);
     w->failed |= w->otf2->request(w->writer, NULL, later(w, c->enter), c->request);
@@ -114,14 +114,14 @@ static void starting(struct writing *w, const struct call *c)
         leave(w, c, c->region);
 }
 
-static void completion_write(struct writing *w, const struct call *c)
+static void completion_write(struct writing *w, const struct otf2_call *c)
 {
     w->failed |= w->otf2->complete(w->writer, NULL, later(w, c->exit), c->operation,
                                    c->communicator, c->root, c->sent, c->received, c->request);
 }
 
 /* Write the completions of one Wait. Returns their number. */
-static size_t waiting(struct writing *w, const struct call *c, size_t count)
+static size_t waiting(struct writing *w, const struct otf2_call *c, size_t count)
 {
     size_t n = 0;
 
@@ -136,7 +136,7 @@ static size_t waiting(struct writing *w, const struct call *c, size_t count)
 }
 
 /* Write the event of a message. `given` is 0 for the start of a message outside logged calls. */
-static void message_write(struct writing *w, const struct message *m, uint64_t time)
+static void message_write(struct writing *w, const struct otf2_message *m, uint64_t time)
 {
     const uint64_t values[ATTRIBUTES] = {m->number, m->tag,   m->posted, m->flags,  m->communicator,
                                          m->peer,   m->bytes, m->bytes,  m->region, m->site};
@@ -173,13 +173,13 @@ static void message_write(struct writing *w, const struct message *m, uint64_t t
 
 /* Write a call on messages, and the completions of collectives in the same Wait. Returns the number
  * of calls. */
-static size_t talking(struct writing *w, const struct call *c, size_t count)
+static size_t talking(struct writing *w, const struct otf2_call *c, size_t count)
 {
     size_t n = 1;
 
     enter(w, c, c->region);
     for (uint32_t i = 0; i < c->start; i++) {
-        const struct message *const m = &w->messages[c->request + i];
+        const struct otf2_message *const m = &w->messages[c->request + i];
         const bool is_end =
             m->event == EVENT_ISEND_COMPLETE || m->event == EVENT_RECV || m->event == EVENT_IRECV;
 
@@ -199,7 +199,8 @@ static size_t talking(struct writing *w, const struct call *c, size_t count)
 /* Write calls and update `last_time`. Returns the number of events, or -1 if OTF2 failed. */
 DOOR int64_t writing_calls(const void *const *functions, void *writer, void *attributes,
                            uint32_t first_attribute, uint32_t wait_region, uint64_t *last_time,
-                           const struct call *calls, int64_t count, const struct message *messages)
+                           const struct otf2_call *calls, int64_t count,
+                           const struct otf2_message *messages)
 {
     struct otf2 otf2;
     struct writing w = {.otf2 = &otf2,
@@ -212,7 +213,7 @@ DOOR int64_t writing_calls(const void *const *functions, void *writer, void *att
 
     memcpy(&otf2, functions, sizeof otf2);
     for (size_t i = 0; i < (size_t)count && w.failed == 0;) {
-        const struct call *const c = &calls[i];
+        const struct otf2_call *const c = &calls[i];
 
         if (c->kind == KIND_COMPLETION) {
             i += waiting(&w, c, (size_t)count - i);

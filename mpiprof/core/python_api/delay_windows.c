@@ -76,12 +76,12 @@ PUBLIC void delay_windows_add_meetings(const struct groups *g, const uint8_t *is
 }
 
 /* Entry of a hash table: when one of two ranks last waited for the other. */
-struct pair {
+struct rank_pair {
     int64_t code; /* -1 if the entry is empty */
     int64_t until_ns;
 };
 
-static struct pair *pair_find(struct pair *table, uint64_t mask, int64_t a, int64_t b)
+static struct rank_pair *pair_find(struct rank_pair *table, uint64_t mask, int64_t a, int64_t b)
 {
     const int64_t code = a < b ? a << 32 | b : b << 32 | a;
     uint64_t at = hash_mix(0, (uint64_t)code) & mask;
@@ -95,12 +95,12 @@ static struct pair *pair_find(struct pair *table, uint64_t mask, int64_t a, int6
 /* Moves the begin of a window to the last time by which each of its ranks had met the awaited one.
  *
  * Two ranks meet when one has waited for the other. */
-static void add_pairs(const struct groups *g, struct pair *table, uint64_t mask, int64_t group)
+static void add_pairs(const struct groups *g, struct rank_pair *table, uint64_t mask, int64_t group)
 {
     int64_t since_ns = INT64_MAX;
 
     for (int64_t m = g->first[group]; m < g->first[group + 1]; m++) {
-        struct pair *const pair = pair_find(table, mask, g->awaited[group], g->rank[m]);
+        struct rank_pair *const pair = pair_find(table, mask, g->awaited[group], g->rank[m]);
         const int64_t met_ns = pair->until_ns <= g->begin_ns[m] ? pair->until_ns : INT64_MIN;
 
         since_ns = met_ns < since_ns ? met_ns : since_ns;
@@ -114,10 +114,10 @@ static void add_pairs(const struct groups *g, struct pair *table, uint64_t mask,
  *
  * Groups of several ranks that wait until all ranks meet are left out. table: has room for `size`
  * entries, a power of two and more than the number of pairs. */
-PUBLIC void delay_windows_add_pairs(const struct groups *g, struct pair *table, int64_t size)
+PUBLIC void delay_windows_add_pairs(const struct groups *g, struct rank_pair *table, int64_t size)
 {
     for (int64_t i = 0; i < size; i++)
-        table[i] = (struct pair){-1, INT64_MIN};
+        table[i] = (struct rank_pair){-1, INT64_MIN};
     /* From the earliest group on; equal times are in the order of the groups. */
     for (int64_t end = g->count, begin; end > 0; end = begin) {
         begin = end - 1;

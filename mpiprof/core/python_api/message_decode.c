@@ -20,7 +20,8 @@ enum {
 /* The columns, and the rank that is decoded. The fields have the order of message_decoder.Decoder. */
 struct decoder {
     int64_t rank, shape_count, low_ns, high_ns; /* possible times, on the node's clock */
-    int64_t from_ns, until_ns;    /* intervals that begin at other times are not needed */
+    int64_t from_ns, until_ns;    /* intervals that begin at other times are not needed, */
+    int64_t margin_ns;            /* nor calls that end or begin so long before or after */
     int64_t origin_ns, offset_ns; /* of the clock, as in trace/clock.py */
     double drift;
     const int32_t *shapes; /* joint number of each of the rank's shapes, or UNKNOWN */
@@ -111,12 +112,19 @@ static int64_t row_begin(struct decoder *d, const struct record *r)
     return d->calls;
 }
 
-/* Adds a call, or drops it with its parts if it is impossible. */
+/* Returns true if a call ends before or begins after the required times. */
+static bool is_outside(const struct decoder *d, const struct record *r)
+{
+    return to_global(d, r->enter_ns) >= d->until_ns + d->margin_ns ||
+           (r->exit_ns != 0 && to_global(d, r->exit_ns) < d->from_ns - d->margin_ns);
+}
+
+/* Adds a call, or drops it with its parts if it is impossible or outside. */
 static void add_call(struct decoder *d, const struct record *r)
 {
     const int32_t shape = joint_shape(d, r->shape);
 
-    if (d->calls >= d->room.calls) {
+    if (d->calls >= d->room.calls || is_outside(d, r)) {
         d->parts = d->owned_parts;
         return;
     }

@@ -1,12 +1,12 @@
 /* The two sides of each message: a join of the messages that ranks sent and received.
  *
- * It has no MPI and no state. Caller: mpiprof/metrics/message_rows.py, from any thread. The
+ * It has no MPI and no state. Caller: mpiprof/metrics/message_tables.py, from any thread. The
  * caller owns all arrays. Messages to one rank are joined at a time, so that the hash table of those
  * that are sent to it fits into a cache. A message may have several rows on each side. */
 #include "python_api/messages.h"
 
 /* Entry of the hash table: a message's last row on each side, or NO_MESSAGE. */
-struct pair {
+struct row_pair {
     int64_t sent, received;
 };
 
@@ -72,8 +72,8 @@ static bool is_equal(const struct message_table *t, int64_t a, int64_t b)
 }
 
 /* Returns the entry of a row's message, or the empty entry where it belongs. */
-static struct pair *pair_find(const struct message_table *t, struct pair *table, uint64_t mask,
-                              int64_t row)
+static struct row_pair *pair_find(const struct message_table *t, struct row_pair *table,
+                                  uint64_t mask, int64_t row)
 {
     const struct message *const m = &t->messages[row];
     const uint64_t channel =
@@ -92,16 +92,16 @@ static struct pair *pair_find(const struct message_table *t, struct pair *table,
  * the number of rows of `sent`. */
 PUBLIC void message_match_rank(const struct message_table *t, const int32_t *sent,
                                int64_t sent_count, const int32_t *received, int64_t received_count,
-                               struct pair *table, int64_t size)
+                               struct row_pair *table, int64_t size)
 {
     const uint64_t mask = (uint64_t)size - 1;
 
     for (int64_t i = 0; i < size; i++)
-        table[i] = (struct pair){NO_MESSAGE, NO_MESSAGE};
+        table[i] = (struct row_pair){NO_MESSAGE, NO_MESSAGE};
     for (int64_t i = 0; i < sent_count; i++)
         pair_find(t, table, mask, sent[i])->sent = sent[i];
     for (int64_t i = 0; i < received_count; i++) {
-        struct pair *const pair = pair_find(t, table, mask, received[i]);
+        struct row_pair *const pair = pair_find(t, table, mask, received[i]);
 
         t->messages[received[i]].partner = (int32_t)pair->sent;
         if (pair->sent >= 0)

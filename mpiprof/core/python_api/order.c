@@ -1,6 +1,6 @@
 /* Order of rows by group, and a search among ordered rows.
  *
- * It has no MPI and no state. Caller: mpiprof/metrics/time_order.py, from any thread. The caller
+ * It has no MPI and no state. Caller: mpiprof/metrics/row_order.py, from any thread. The caller
  * owns all arrays. */
 #include <string.h>
 
@@ -21,6 +21,64 @@ PUBLIC void order_by_group(int64_t rows, int64_t groups, const int32_t *group, i
         order[first[group[i]]++] = i;
     memmove(first + 1, first, (size_t)groups * sizeof *first);
     first[0] = 0;
+}
+
+/* Returns the end of the ascending rows that begin at `at`. */
+static int64_t find_run_end(const int64_t *time, const int64_t *row, int64_t at, int64_t count)
+{
+    at++;
+    while (at < count && time[row[at - 1]] <= time[row[at]])
+        at++;
+    return at;
+}
+
+/* Merges ascending rows before `middle` with those behind it; equal ones keep their order. */
+static void merge_rows(const int64_t *time, const int64_t *row, int64_t middle, int64_t count,
+                       int64_t *merged)
+{
+    int64_t low = 0, high = middle;
+
+    for (int64_t i = 0; i < count; i++) {
+        const bool is_low = high == count || (low < middle && time[row[low]] <= time[row[high]]);
+
+        merged[i] = row[is_low ? low++ : high++];
+    }
+}
+
+/* Sorts rows by time; equal ones keep their order. It merges the parts that ascend.
+ *
+ * room: for the rows. */
+static void sort_rows(const int64_t *time, int64_t *row, int64_t count, int64_t *room)
+{
+    int64_t *from = row, *to = room, parts = 0;
+
+    if (count < 2 || find_run_end(time, row, 0, count) == count)
+        return;
+    do {
+        parts = 0;
+        for (int64_t at = 0, end; at < count; at = end, parts++) {
+            const int64_t middle = find_run_end(time, from, at, count);
+
+            end = middle < count ? find_run_end(time, from, middle, count) : count;
+            merge_rows(time, from + at, middle - at, end - at, to + at);
+        }
+        int64_t *const merged = to;
+
+        to = from;
+        from = merged;
+    } while (parts > 1);
+    if (from != row)
+        memcpy(row, from, (size_t)count * sizeof *row);
+}
+
+/* Sorts the rows of each group by time; equal ones keep their order.
+ *
+ * first, order: as order_by_group returns them. room: for the rows of the largest group. */
+PUBLIC void order_by_time(int64_t groups, const int64_t *time, const int64_t *first, int64_t *order,
+                          int64_t *room)
+{
+    for (int64_t g = 0; g < groups; g++)
+        sort_rows(time, order + first[g], first[g + 1] - first[g], room);
 }
 
 /* Returns the first of some ascending times that is not before a time, or, with `after`, is later.

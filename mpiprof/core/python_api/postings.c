@@ -116,13 +116,19 @@ static struct rows rows_before(const struct message_table *t, int64_t end)
     return r;
 }
 
-/* Returns true if a call has ended and has completed none of its messages. */
-static bool is_in_vain(const struct message_table *t, const struct rows *r)
+/* Returns true if a call is a test that has ended and has completed none of its messages. The row of
+ * a call that posts a message contains the incomplete message, too. */
+static bool is_in_vain(const struct message_table *t, const struct postings *p,
+                       const struct rows *r)
 {
+    const int32_t call = t->messages[r->first].call;
+
+    if (!p->is_test[call] || t->exit_ns[call] == 0)
+        return false;
     for (int64_t row = r->first; row < r->end; row++)
         if (message_is_complete(&t->messages[row]))
             return false;
-    return t->exit_ns[t->messages[r->first].call] > 0;
+    return true;
 }
 
 /* Returns the row of a message among those of another call, or NO_MESSAGE. */
@@ -149,46 +155,54 @@ static bool is_polling(const struct message_table *t, int32_t test, int32_t next
 }
 
 /* A message that a rank tests in vain: since when, and until when at least it had not arrived. */
-struct poll {
+struct tested_message {
     int64_t begin_ns, last_ns;
 };
 
 /* Returns the tests in vain of a message before one of its calls. rows: of that call. */
-static struct poll find_poll(const struct message_table *t, struct rows rows, int64_t row)
+static struct tested_message find_poll(const struct message_table *t, const struct postings *p,
+                                       struct rows rows, int64_t row)
 {
     const struct message *const m = &t->messages[row];
-    struct poll p = {t->enter_ns[m->call], INT64_MIN};
+    struct tested_message tested = {t->enter_ns[m->call], INT64_MIN};
 
     while (rows.first > 0) {
         const struct rows before = rows_before(t, rows.first);
         const int32_t test = t->messages[before.first].call;
 
-        if (!message_is_received(m) || !is_in_vain(t, &before) ||
+        if (!message_is_received(m) || !is_in_vain(t, p, &before) ||
             !is_polling(t, test, t->messages[rows.first].call) ||
             find_row(t, &before, m) == NO_MESSAGE)
             break;
-        if (p.last_ns == INT64_MIN)
-            p.last_ns = t->exit_ns[test];
-        p.begin_ns = t->enter_ns[test];
+        if (tested.last_ns == INT64_MIN)
+            tested.last_ns = t->exit_ns[test];
+        tested.begin_ns = t->enter_ns[test];
         rows = before;
     }
-    return p;
+    return tested;
 }
 
-/* Returns true if the next call of a rank continues its tests in vain. */
-static bool is_continued(const struct message_table *t, const struct rows *r)
+/* Returns true if the next call of a rank continues its tests in vain, or completes a message that
+ * they tested. */
+static bool is_continued(const struct message_table *t, const struct postings *p,
+                         const struct rows *r)
 {
     struct rows next;
+    int32_t call;
 
     if (r->end >= t->count)
         return false;
     next = rows_from(t, r->end);
-    if (!is_polling(t, t->messages[r->first].call, t->messages[next.first].call))
+    call = t->messages[next.first].call;
+    if (!is_polling(t, t->messages[r->first].call, call))
         return false;
-    for (int64_t row = r->first; row < r->end; row++)
-        if (message_is_received(&t->messages[row]) &&
-            find_row(t, &next, &t->messages[row]) != NO_MESSAGE)
+    for (int64_t row = r->first; row < r->end; row++) {
+        const int64_t next_row = find_row(t, &next, &t->messages[row]);
+
+        if (next_row != NO_MESSAGE && message_is_received(&t->messages[row]) &&
+            (p->is_test[call] || message_is_complete(&t->messages[next_row])))
             return true;
+    }
     return false;
 }
 
@@ -196,9 +210,10 @@ static bool is_continued(const struct message_table *t, const struct rows *r)
  *
  * The call that completes it is too short to be recorded. Of several messages, the last row counts,
  * because the sender's call is not recorded either. */
-static int64_t tested_message(const struct message_table *t, const struct rows *r)
+static int64_t tested_message(const struct message_table *t, const struct postings *p,
+                              const struct rows *r)
 {
-    if (!is_in_vain(t, r) || is_continued(t, r))
+    if (!is_in_vain(t, p, r) || is_continued(t, p, r))
         return NO_MESSAGE;
     for (int64_t row = r->end - 1; row >= r->first; row--) {
         const struct message *const m = &t->messages[row];
@@ -251,13 +266,13 @@ static void find_wait(const struct message_table *t, const struct postings *p,
     int64_t row = last_message(p, rows);
     int64_t until_ns = t->exit_ns[call];
     const int64_t waits = *w->count;
-    struct poll poll;
+    struct tested_message poll;
 
     if (row >= 0)
         until_ns = p->posted_ns[row] < until_ns ? p->posted_ns[row] : until_ns;
-    else if ((row = tested_message(t, rows)) < 0)
+    else if ((row = tested_message(t, p, rows)) < 0)
         return;
-    poll = find_poll(t, *rows, row);
+    poll = find_poll(t, p, *rows, row);
     if (!is_timed(p, row) && poll.last_ns == INT64_MIN)
         return; /* a single test in vain: the rank goes on without the message */
     if (until_ns < poll.last_ns)

@@ -17,6 +17,7 @@ enum { COUNT_PARTNERS, COUNT_SENDS };
 struct postings {
     int64_t clock_error_ns;
     const uint8_t *is_synchronous, *is_partitioned; /* flags of the shapes */
+    const uint8_t *is_test;                         /* flag of each call: it never blocks */
     int64_t *posted_ns;                             /* result: by the other rank */
     uint8_t *state;                                 /* result: enum message_state */
     int64_t *counts;                                /* results, at first 0 */

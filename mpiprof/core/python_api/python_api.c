@@ -2,7 +2,7 @@
  * struct.
  *
  * It is not part of the recorder. It is linked with the schedules into a separate library that
- * needs no MPI (mpiprof/model/schedule.py).
+ * needs no MPI (mpiprof/collectives/schedule.py).
  */
 #include <string.h>
 

@@ -7,19 +7,19 @@
  * A block keeps its inner times. The time between two blocks stays in its place, and so does work that
  * is removed there.
  *
- * It has no MPI and no state. Caller: mpiprof/account/services.py, from any thread. The caller owns
+ * It has no MPI and no state. Caller: mpiprof/account/replay.py, from any thread. The caller owns
  * all arrays. */
 #include "python_api/services.h"
 
 enum { HAPPENS, IS_CHOSEN }; /* kinds of steps; events precede choices at the same time */
 
-struct step {
+struct service_step {
     double time_ns;
     int64_t kind, rank, version;
 };
-_Static_assert(sizeof(struct step) == 32, "as account/services.STEP");
+_Static_assert(sizeof(struct service_step) == 32, "as account/replay.STEP");
 
-/* The fields have the names and the order of account/services.STATE. */
+/* The fields have the names and the order of account/replay.STATE. */
 struct service_state {
     double *leads;               /* of each rank */
     int64_t *at, *until;         /* of each rank: its next event, and the end of its block */
@@ -32,9 +32,9 @@ struct service_state {
     int64_t *missing, *waiting;  /* of each dependence: missing sources, and a rank that waits */
     int64_t *next_waiting;       /* of each rank: another rank that waits for the same dependence */
     double *arrivals;            /* new arrival of the message of each block */
-    int64_t *queue, *queued; /* heap of the arrived blocks of each stretch, at its first block */
-    struct step *steps;      /* heap with room for the blocks and twice the ranks */
-    int64_t *count;          /* of steps, and of events that have happened */
+    int64_t *queue, *queued;    /* heap of the arrived blocks of each stretch, at its first block */
+    struct service_step *steps; /* heap with room for the blocks and twice the ranks */
+    int64_t *count;             /* of steps, and of events that have happened */
 };
 
 struct replay {
@@ -56,7 +56,7 @@ static double greater(double a, double b)
 
 /* ---- heap of steps */
 
-static bool step_precedes(const struct step *a, const struct step *b)
+static bool step_precedes(const struct service_step *a, const struct service_step *b)
 {
     return a->time_ns < b->time_ns || (a->time_ns == b->time_ns && a->kind < b->kind);
 }
@@ -64,12 +64,12 @@ static bool step_precedes(const struct step *a, const struct step *b)
 /* Adds the next step of a rank, which replaces an earlier one. */
 static void step_add(const struct replay *r, double time_ns, int64_t kind, int64_t rank)
 {
-    struct step *const steps = r->state->steps;
+    struct service_step *const steps = r->state->steps;
     int64_t at = r->state->count[0]++;
 
-    steps[at] = (struct step){time_ns, kind, rank, ++r->state->version[rank]};
+    steps[at] = (struct service_step){time_ns, kind, rank, ++r->state->version[rank]};
     while (at > 0 && step_precedes(&steps[at], &steps[(at - 1) / 2])) {
-        const struct step above = steps[(at - 1) / 2];
+        const struct service_step above = steps[(at - 1) / 2];
 
         steps[(at - 1) / 2] = steps[at];
         steps[at] = above;
@@ -77,11 +77,11 @@ static void step_add(const struct replay *r, double time_ns, int64_t kind, int64
     }
 }
 
-static struct step step_take(const struct replay *r)
+static struct service_step step_take(const struct replay *r)
 {
-    struct step *const steps = r->state->steps;
+    struct service_step *const steps = r->state->steps;
     const int64_t count = --r->state->count[0];
-    const struct step first = steps[0];
+    const struct service_step first = steps[0];
     int64_t at = 0;
 
     steps[0] = steps[count];
@@ -93,7 +93,7 @@ static struct step step_take(const struct replay *r)
                 least = below;
         if (least == at)
             return first;
-        const struct step moved = steps[at];
+        const struct service_step moved = steps[at];
 
         steps[at] = steps[least];
         steps[least] = moved;
@@ -282,7 +282,7 @@ PUBLIC void replay_services(const struct service_events *s, const struct service
     for (int64_t rank = 0; rank < s->ranks; rank++)
         advance_rank(&r, rank);
     while (state->count[0] > 0) {
-        const struct step step = step_take(&r);
+        const struct service_step step = step_take(&r);
         const int64_t rank = step.rank;
 
         if (step.version != state->version[rank])

@@ -1,6 +1,6 @@
 /* Find the blocks of ranks that serve messages from any source (services.h).
  *
- * It has no MPI and no state. Caller: mpiprof/account/services.py, from any thread. The caller owns
+ * It has no MPI and no state. Caller: mpiprof/account/replay.py, from any thread. The caller owns
  * all arrays. */
 #include "python_api/services.h"
 

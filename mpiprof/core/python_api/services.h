@@ -11,7 +11,7 @@
 enum { NO_EVENT = -1, NO_BLOCK = -1 };
 
 /* Events by rank and time, from any origin of time. The fields have the names and the order of
- * account/services.EVENTS. */
+ * account/replay.EVENTS. */
 struct service_events {
     int64_t ranks;
     const int64_t *first;      /* event of each rank, and the number of all events */
@@ -22,7 +22,7 @@ struct service_events {
     const uint8_t *is_from_any; /* true if the rank continues with a message from any source */
 };
 
-/* The fields have the names and the order of account/services.BLOCKS. */
+/* The fields have the names and the order of account/replay.BLOCKS. */
 struct service_blocks {
     int64_t *begin, *end; /* events of each block */
     int64_t *stretch;     /* first block of its stretch */

@@ -174,8 +174,10 @@ struct request {
     uint32_t sequence, shape;
     int64_t start;
     bool persistent, active, sampled, reserved;
+    bool creates; /* a communicator, by MPI_Comm_idup */
 };
 void request_add(const struct call *c, MPI_Request handle);
+void request_add_creation(MPI_Request handle);
 struct request *request_reserve(MPI_Request handle);
 void request_remove(struct request *r);
 

@@ -258,13 +258,17 @@ void comm_start(void)
 
 /* ---- interface of the wrappers */
 
+/* Return a number for an MPI_Comm_idup that is equal on its members. */
+static uint64_t comm_idup_key(const struct creation *c)
+{
+    return hash_mix(c->parent != NULL ? c->parent->identity : 0, c->sequence);
+}
+
 void comm_creation_begin(struct creation *c, MPI_Comm parent, bool counted)
 {
     if (!atomic_load(&recorder.active) || parent == MPI_COMM_NULL)
         return;
     c->nonblocking = strncmp(c->how, "idup", 4) == 0;
-    if (c->nonblocking)
-        atomic_store(&comm_create_lock_has_idup, true);
     comm_create_lock_begin(&c->holds_lock);
     c->parent_handle = parent;
     c->parent = comm_find(parent);
@@ -274,6 +278,8 @@ void comm_creation_begin(struct creation *c, MPI_Comm parent, bool counted)
         if (!c->nonblocking)
             c->parent->history = c->parent->history << 8 | HISTORY_CREATION;
     }
+    if (c->nonblocking)
+        comm_create_lock_note_idup(comm_idup_key(c));
     c->outer = self.creation;
     c->stamp = ++self.last_stamp;
     self.creation = (struct activity){c, c->stamp};

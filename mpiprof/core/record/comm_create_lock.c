@@ -6,6 +6,11 @@
  * only while the process creates no other, which the members agree on (private_comm.c). The
  * program's creations wait meanwhile; the wait is short, because all members of mpiprof's
  * communicator are present by then.
+ *
+ * MPI_Comm_idup creates its communicator later, in any call, when all its members have called it.
+ * Until then a library may let other creations of the same process wait, in any thread. A member may
+ * call it only after the collective in which mpiprof would create a communicator. So all members
+ * must have called the same ones, as far as one is pending.
  */
 #include <sched.h>
 
@@ -27,8 +32,9 @@ bool comm_create_lock_has_threads(void)
 #endif
 }
 
-atomic_bool comm_create_lock_has_idup;
-static atomic_int creations; /* number of the program's creations in progress, or OURS */
+static atomic_int pending;          /* number of MPI_Comm_idup that are not complete */
+static atomic_uint_fast64_t called; /* sum of the keys of all MPI_Comm_idup */
+static atomic_int creations;        /* number of the program's creations in progress, or OURS */
 
 void comm_create_lock_begin(bool *under_way)
 {
@@ -47,6 +53,26 @@ void comm_create_lock_end(bool *under_way)
     if (*under_way)
         atomic_fetch_sub(&creations, 1);
     *under_way = false;
+}
+
+void comm_create_lock_note_idup(uint64_t key)
+{
+    atomic_fetch_add(&called, key);
+}
+
+uint64_t comm_create_lock_sum_idups(void)
+{
+    return atomic_load(&called);
+}
+
+void comm_create_lock_count_pending(int change)
+{
+    atomic_fetch_add(&pending, change);
+}
+
+bool comm_create_lock_has_pending(void)
+{
+    return atomic_load(&pending) > 0;
 }
 
 /* Take the lock. Returns false if another thread is creating a communicator. */

@@ -147,8 +147,10 @@ struct topology topology_write(struct text *t, MPI_Comm comm, int rank);
 bool comm_create_lock_has_threads(void);
 void comm_create_lock_begin(bool *under_way);
 void comm_create_lock_end(bool *under_way);
-/* MPI_Comm_idup was called, which creates its communicator later, in any call */
-extern atomic_bool comm_create_lock_has_idup;
+void comm_create_lock_note_idup(uint64_t key);
+uint64_t comm_create_lock_sum_idups(void);
+void comm_create_lock_count_pending(int change);
+bool comm_create_lock_has_pending(void);
 bool comm_create_lock_try_exclusive(void);
 void comm_create_lock_end_exclusive(void);
 

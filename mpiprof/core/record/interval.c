@@ -20,8 +20,10 @@
 #include "record/interval_counters.h"
 #include "record/message_log.h"
 #include "record/node_pressure.h"
+#include "record/quota_use.h"
 #include "record/record.h"
 #include "record/thread_times.h"
+#include "tracefile/tracefile.h"
 
 enum { OTHER_THREADS_NS = 20000 }; /* less is not recorded */
 
@@ -74,6 +76,8 @@ void interval_read_counters(struct interval *i)
 {
     record_check();
     interval_counter_read(i, &i->last);
+    affinity_check(i->last.at_ns);
+    quota_use_check(i->last.at_ns);
     i->last.untracked_ns =
         self.window->head.one_sided_ns + self.window->head.files_ns + self.other_ns;
     i->expected &= ~(UINT64_C(1) << i->shape % 64);

@@ -15,11 +15,12 @@ void message_completion_allocate(struct request_completion *w)
     w->messages.entries = calloc((size_t)w->count, sizeof *w->messages.entries);
 }
 
-/* Return true if the call completes collectives, whose records contain its time. */
+/* Return true if the call completes collectives, whose records contain its time. The completion of
+ * an MPI_Comm_idup has no record. */
 bool message_completion_has_collectives(const struct request_completion *w)
 {
     for (int i = 0; i < w->count; i++)
-        if (w->entries[i] != NULL)
+        if (w->entries[i] != NULL && !w->entries[i]->creates)
             return true;
     return false;
 }

@@ -1,4 +1,4 @@
-/* Pending nonblocking and persistent collectives.
+/* Pending nonblocking and persistent collectives, and pending MPI_Comm_idup.
  *
  * Only requests of recorded operations are stored. An MPI library may return one request for many
  * operations that are already complete, so a handle maps to a list, oldest first. An operation that
@@ -17,22 +17,14 @@ enum { MOST_PENDING = 1 << 20 };
 
 static struct map by_handle; /* handle -> struct request * */
 
-void request_add(const struct call *c, MPI_Request handle)
+static bool has_room(void)
 {
-    if (c->record == NULL || handle == MPI_REQUEST_NULL ||
-        atomic_load_explicit(&recorder.pending, memory_order_relaxed) >= MOST_PENDING)
-        return;
-    struct request *const r = calloc(1, sizeof *r);
+    return atomic_load_explicit(&recorder.pending, memory_order_relaxed) < MOST_PENDING;
+}
 
-    if (r == NULL)
-        return;
+static void request_put(struct request *r, MPI_Request handle)
+{
     r->handle = map_key(handle);
-    r->identity = c->comm->identity;
-    r->sequence = c->sequence;
-    r->shape = c->shape;
-    r->persistent = operation_form(c->operation) == 2;
-    r->start = c->shape_group->comm->equivalence.number;
-    r->active = !r->persistent;
     recorder_lock();
     struct request *const first = map_get(&by_handle, r->handle);
 
@@ -42,6 +34,38 @@ void request_add(const struct call *c, MPI_Request handle)
         first->last = first->last->next = r;
     recorder_unlock();
     atomic_fetch_add(&recorder.pending, 1);
+}
+
+void request_add(const struct call *c, MPI_Request handle)
+{
+    if (c->record == NULL || handle == MPI_REQUEST_NULL || !has_room())
+        return;
+    struct request *const r = calloc(1, sizeof *r);
+
+    if (r == NULL)
+        return;
+    r->identity = c->comm->identity;
+    r->sequence = c->sequence;
+    r->shape = c->shape;
+    r->persistent = operation_form(c->operation) == 2;
+    r->start = c->shape_group->comm->equivalence.number;
+    r->active = !r->persistent;
+    request_put(r, handle);
+}
+
+/* Add the request of an MPI_Comm_idup, whose completion has no record. Without room for it, it counts
+ * as pending for good. */
+void request_add_creation(MPI_Request handle)
+{
+    if (!atomic_load(&recorder.active) || handle == MPI_REQUEST_NULL)
+        return;
+    struct request *const r = has_room() ? calloc(1, sizeof *r) : NULL;
+
+    comm_create_lock_count_pending(1);
+    if (r == NULL)
+        return;
+    r->creates = true;
+    request_put(r, handle);
 }
 
 void request_remove(struct request *r)
@@ -64,6 +88,8 @@ void request_remove(struct request *r)
         }
     }
     recorder_unlock();
+    if (r->creates)
+        comm_create_lock_count_pending(-1);
     free(r);
     atomic_fetch_sub(&recorder.pending, 1);
 }

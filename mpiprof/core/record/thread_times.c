@@ -39,7 +39,7 @@ struct thread_time {
     int64_t ns, queue_ns; /* on a processor, and ready to run */
     bool is_written;
 };
-struct reading {
+struct times_reading {
     struct thread_time threads[MOST_THREADS];
     int count;
     _Alignas(8) char list[LIST_BYTES];
@@ -63,7 +63,7 @@ static size_t file_read(int tasks, const char *task, const char *file, char *tex
     return length > 0 ? (size_t)length : 0;
 }
 
-static void thread_add(struct reading *r, int tasks, const char *task)
+static void thread_add(struct times_reading *r, int tasks, const char *task)
 {
     char name[NAME_BYTES + 1], times[96];
 
@@ -80,7 +80,7 @@ static void thread_add(struct reading *r, int tasks, const char *task)
 }
 
 /* Add all threads but the calling one. */
-static void threads_add(struct reading *r, int tasks)
+static void threads_add(struct times_reading *r, int tasks)
 {
     const long self_task = syscall(SYS_gettid);
     long bytes;
@@ -98,7 +98,7 @@ static void threads_add(struct reading *r, int tasks)
 }
 
 /* Add the busy threads with the name of a thread. */
-static void name_add(struct text *t, struct reading *r, int first, int64_t least_ns)
+static void name_add(struct text *t, struct times_reading *r, int first, int64_t least_ns)
 {
     int count = 0;
     int64_t ns = 0, queue_ns = 0;
@@ -120,7 +120,7 @@ static void name_add(struct text *t, struct reading *r, int first, int64_t least
 }
 
 /* Write the threads that have at least a tenth of the busiest thread's time. */
-static void line_write(struct reading *r, int64_t at_ns)
+static void line_write(struct times_reading *r, int64_t at_ns)
 {
     struct text t = {0};
     int64_t most_ns = 1;
@@ -149,7 +149,7 @@ void thread_times_read(int64_t at_ns)
     if (at_ns < due || !atomic_compare_exchange_strong(&next_ns, &due, INT64_MAX))
         return;
     const int tasks = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    struct reading *const r = tasks >= 0 ? memory_allocate(sizeof *r) : NULL;
+    struct times_reading *const r = tasks >= 0 ? memory_allocate(sizeof *r) : NULL;
 
     if (r != NULL) {
         threads_add(r, tasks);

@@ -2,7 +2,7 @@
  *
  * An algorithm is a pure function from (context, round) to steps. It is independent of MPI,
  * allocates only its context, and stores no schedule. The same generator is executed
- * (executor/execute.c), verified, simulated and drawn (mpiprof/model).
+ * (executor/execute.c), verified, simulated and drawn (mpiprof/collectives).
  *
  * Threads: everything here is constant after schedule_prepare.
  *

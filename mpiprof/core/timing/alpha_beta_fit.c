@@ -96,8 +96,25 @@ static double number_at(const char *s, const char *end, const char *name)
     return number;
 }
 
+/* Return true if the list of clean repetitions within [s, end) has a count below the least one. */
+static bool is_disturbed(const char *s, const char *end)
+{
+    static const char name[] = "\"undisturbed_rounds\"";
+    double least = LEAST_CLEAN, count = 0;
+
+    s = strstr(s, name);
+    if (s == NULL || s >= end)
+        return false;
+    for (s += strcspn(s, "["); s < end && *s != ']'; s += 1 + strcspn(s + 1, ",]"))
+        if (text_scan(s + 1, "%lf", &count) == 1 && count < least)
+            least = count;
+    return least < LEAST_CLEAN;
+}
+
 /* Return the slowest link of a table in JSON: the link between nodes, or else the link within one.
- * A user may have rewritten the table with another tool, which changes white space and order. */
+ * A user may have rewritten the table with another tool, which changes white space and order. Times
+ * within a node have no use if other processes took the cores during the measurement. Between
+ * nodes, a message takes so long that they may do so (trace/machine.py). */
 struct link alpha_beta_fit_slowest_link(const char *table)
 {
     static const char *const links[] = {"\"between\"", "\"within\""};
@@ -111,6 +128,8 @@ struct link alpha_beta_fit_slowest_link(const char *table)
         s += strspn(s, " \t\r\n:");
         const char *const end = *s == '{' ? strchr(s, '}') : NULL;
 
+        if (end != NULL && i == 1 && is_disturbed(s, end))
+            break;
         if (end != NULL)
             return (struct link){
                 number_at(s, end, "\"alpha_ns\""), number_at(s, end, "\"beta_ns_per_byte\""),

@@ -19,9 +19,18 @@
 
 enum { VECTOR = 8192, FRESH_PAGES = 32, FRESH_TIMES = 4 };
 
-/* Link parameters for predictions on all ranks: the slowest measured link, or that of an Ethernet
- * without a measurement. */
+/* Link parameters for predictions on all ranks: the slowest measured link, or without a
+ * measurement that of an Ethernet, or that of a node's memory if all ranks are on one node. */
 struct link machine_link = {20000, 1, 0, 0};
+static const struct link memory_link = {1000, 0.1, 0, 0};
+
+void machine_link_set(const struct link *measured, bool on_one_node)
+{
+    if (measured->alpha > 0 && measured->beta > 0)
+        machine_link = *measured;
+    else if (on_one_node)
+        machine_link = memory_link;
+}
 
 /* Return the time in ns of so many bytes through a port that was idle before. */
 double machine_message_ns(const struct link *l, double bytes)

@@ -15,7 +15,7 @@
 
 #include "timing/timing.h"
 
-enum { ENOUGH = 12, LEAST = 4, PARTS = 8, TENTH = 10 };
+enum { ENOUGH = 12, PARTS = 8, TENTH = 10 };
 
 void repetition_add(struct repetitions *r, double ns, bool clean)
 {
@@ -31,7 +31,7 @@ bool repetitions_suffice(const struct repetitions *r)
 /* Return 1 to use the clean repetitions, or 0 if there are too few. */
 static bool uses_clean(const struct repetitions *r)
 {
-    return r->count[1] >= LEAST || r->count[1] >= r->count[0];
+    return r->count[1] >= LEAST_CLEAN || r->count[1] >= r->count[0];
 }
 
 static int compare_doubles(const void *a, const void *b)

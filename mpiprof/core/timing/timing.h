@@ -60,7 +60,10 @@ struct link alpha_beta_fit_slowest_link(const char *table);
 
 /* ---- statistics of repeated time measurements (repetitions.c) */
 
-enum { MOST_ROUNDS = 64 };
+enum {
+    MOST_ROUNDS = 64,
+    LEAST_CLEAN = 4 /* clean repetitions, below which a time within a node is unknown */
+};
 
 /* The repetitions of one message size in order of time. `ns[1]` contains the clean ones, in which
  * the leader did not lose its core, and `ns[0]` the others. */
@@ -100,6 +103,7 @@ void transport_write(struct text *out, const struct transport *t);
 /* ---- message times on this machine (machine.c) */
 
 extern struct link machine_link;
+void machine_link_set(const struct link *measured, bool on_one_node);
 double machine_message_ns(const struct link *l, double bytes);
 void machine_measure(struct text *out, bool full);
 bool machine_can_reduce(void);

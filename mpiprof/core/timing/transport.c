@@ -23,7 +23,7 @@
 enum { TAG = 19939, LEAST = 1024, LARGEST = 1 << 22, COPIED = 65536, REPETITIONS = 3 };
 #define PAUSE_NS INT64_C(50000000) /* besides four times the message time */
 
-struct command {
+struct transport_command {
     int64_t bytes, pause_ns;
 };
 
@@ -31,7 +31,7 @@ static char *buffer;
 
 static void peer_run(int leader)
 {
-    struct command c = {0};
+    struct transport_command c = {0};
 
     for (;;) {
         pmpi.Recv(&c, sizeof c, MPI_BYTE, leader, TAG, recorder.private, MPI_STATUS_IGNORE);
@@ -62,7 +62,7 @@ struct times {
 
 static struct times leader_send(int peer, int bytes, double usual_ns)
 {
-    const struct command c = {bytes, PAUSE_NS + (int64_t)(4 * usual_ns)};
+    const struct transport_command c = {bytes, PAUSE_NS + (int64_t)(4 * usual_ns)};
     struct times best = {INT64_MAX, INT64_MAX, c.pause_ns};
 
     for (int i = 0; i < REPETITIONS; i++) {
@@ -88,7 +88,7 @@ static double message_ns(const struct link *l, int bytes)
 
 static struct transport leader_run(int peer, const struct link *link)
 {
-    static const struct command end = {.bytes = -1};
+    static const struct transport_command end = {.bytes = -1};
     struct transport t = {.eager_limit = 0};
 
     for (int bytes = LEAST; bytes <= LARGEST; bytes *= 2) {

@@ -1,7 +1,6 @@
 /* Metadata written once at the start: meta.json, and the process's line in its tables. */
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,7 +11,6 @@
 #include "tracefile/tracefile.h"
 
 enum { VERSION_BYTES = 8200 }; /* more than any MPI_MAX_LIBRARY_VERSION_STRING */
-enum { MOST_PROCESSORS = 1 << 16 };
 
 const char *meta_library(void)
 {
@@ -36,29 +34,6 @@ void meta_timestamp(char *stamp, size_t room)
 
     gmtime_r(&now, &utc);
     strftime(stamp, room, "%Y-%m-%dT%H:%M:%SZ", &utc);
-}
-
-/* Add the numbers of the processors on which this process may run. The kernel limits its affinity to
- * the processors of its control group. */
-static void processors_add(struct text *t)
-{
-    const char *comma = "";
-    cpu_set_t *set = NULL;
-    size_t room = CPU_SETSIZE;
-
-    for (; set == NULL && room <= MOST_PROCESSORS; room *= 2) {
-        set = memory_allocate(CPU_ALLOC_SIZE(room));
-        if (set == NULL || sched_getaffinity(0, CPU_ALLOC_SIZE(room), set) == 0)
-            break;
-        memory_free(set); /* the kernel has more processors */
-        set = NULL;
-    }
-    for (size_t i = 0; set != NULL && i < room; i++)
-        if (CPU_ISSET_S(i, CPU_ALLOC_SIZE(room), set)) {
-            text_add(t, "%s%zu", comma, i);
-            comma = ", ";
-        }
-    memory_free(set);
 }
 
 /* Return the number of this process's threads, or 0 if it is unknown. */
@@ -104,7 +79,7 @@ void meta_write_process(const char *host, const char *node)
     text_add(&t, ", \"log\": ");
     text_json(&t, file_name, -1);
     text_add(&t, ", \"processors\": [");
-    processors_add(&t);
+    affinity_start(&t);
     text_add(&t, "], \"started_ns\": %lld, \"started\": \"%s\", \"size\": %d, \"abi\": \"%s\", ",
              (long long)now_ns(), stamp, recorder.size, ABI_NAME);
     text_add(&t, "\"mpi\": ");

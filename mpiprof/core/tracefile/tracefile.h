@@ -84,6 +84,12 @@ void meta_timestamp(char *stamp, size_t room);
 void meta_write_process(const char *host, const char *node);
 bool meta_write_run(bool with_world, const struct text *machine, const char *skipped);
 
+/* ---- the processors on which a process may run (affinity.c) */
+
+void affinity_start(struct text *t); /* for the process's line */
+void affinity_check(int64_t now);
+void affinity_read(int64_t now);
+
 /* ---- the limit on processor time of the control group (control_group.c) */
 
 struct control_group {

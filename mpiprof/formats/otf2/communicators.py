@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.formats.otf2.definitions import Communicator, Definitions
+from mpiprof.formats.otf2.definitions import ArchiveCommunicator, Definitions
 from mpiprof.formats.otf2.library import UNDEFINED
 from mpiprof.interface.untrusted_text import parse_json
 from mpiprof.trace.types import Array, Bool, Int
@@ -17,7 +17,7 @@ WORLD = "MPI_COMM_WORLD"
 MAX_INLINE_RUNS = 8  # runs of a group; groups with more are written once
 
 
-class Communicators:
+class ArchiveCommunicators:
     """All communicators, by their numbers in the archive."""
 
     def __init__(self, definitions: Definitions, ranks: int, ours: bool) -> None:
@@ -27,7 +27,7 @@ class Communicators:
             (n for n, c in self.known.items() if c.groups == (tuple(range(ranks)),)), UNDEFINED - 9
         )
         if self.world not in self.known:
-            self.known[self.world] = Communicator(WORLD, (tuple(range(ranks)),), "")
+            self.known[self.world] = ArchiveCommunicator(WORLD, (tuple(range(ranks)),), "")
         self._facts: dict[int, dict[str, Any]] = {}
         self._lines: set[tuple[int, int]] = set()
 

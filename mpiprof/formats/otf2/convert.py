@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from mpiprof.errors import TraceError
+from mpiprof.facts.operations import OPERATIONS
 from mpiprof.formats.otf2 import calls as calls_of
-from mpiprof.formats.otf2.communicators import Communicators
+from mpiprof.formats.otf2.communicators import ArchiveCommunicators
 from mpiprof.formats.otf2.definitions import ArchiveClock, Definitions, read_definitions
 from mpiprof.formats.otf2.events import Location, open_archive, open_locations, read_location
 from mpiprof.formats.otf2.library import CREATOR, NEVER, UNDEFINED, import_otf2
@@ -25,7 +26,6 @@ from mpiprof.formats.otf2.messages import MessageRecords, read_recorded_sums
 from mpiprof.formats.otf2.regions import Regions, classify_regions
 from mpiprof.formats.otf2.shapes import RankTables
 from mpiprof.interface.untrusted_text import parse_json
-from mpiprof.operations import OPERATIONS
 from mpiprof.trace.chunks import MESSAGES
 from mpiprof.trace.layout import OUTSIDE_CLASSES
 from mpiprof.trace.types import COMPLETION, Array, Int
@@ -52,7 +52,7 @@ def convert(anchor: Path, folder: Path, step: Callable[[int], None]) -> None:
         if not threads or not (regions.operations or regions.message_operations):
             why = "the archive has no MPI collectives and messages, so there is nothing to show"
             raise TraceError(f"{anchor}: {why}")
-        local = open_locations(reader, [location for of in threads for location in of])
+        local = open_locations(reader, [location for thread in threads for location in thread])
         metadata = _read_metadata(reader)
         conversion = _Conversion(folder, definitions, regions, metadata.get("dropped", {}))
         program = ""
@@ -111,7 +111,7 @@ class _Conversion:
         self.dropped = dropped
         self.ranks = len(definitions.threads())
         self.ticks = ArchiveClock(definitions)
-        self.communicators = Communicators(definitions, self.ranks, regions.by_mpiprof)
+        self.communicators = ArchiveCommunicators(definitions, self.ranks, regions.by_mpiprof)
         self.sums = read_recorded_sums(definitions) if regions.by_mpiprof else {}
         # Data that could not be converted, over all ranks.
         self.omitted_calls = 0  # without a communicator

@@ -40,7 +40,7 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Communicator:
+class ArchiveCommunicator:
     """An MPI communicator; `groups` are world ranks, or () for a communicator per process."""
 
     name: str
@@ -98,7 +98,7 @@ class Definitions:
             tree_node = parent
         return self.find_string(nodes[first][0]) if first in nodes else "?"
 
-    def read_communicators(self) -> dict[int, Communicator]:
+    def read_communicators(self) -> dict[int, ArchiveCommunicator]:
         """Return the communicators of MPI by their numbers."""
         communicators, defined = {}, self.records["Group"]
         records = self.records["Comm"] | self.records["InterComm"]
@@ -110,7 +110,7 @@ class Definitions:
             members = () if alone else tuple(tuple(g[4]) for g in group_records)
             texts = [self.find_string(reference) for reference in (name, group_records[0][0])]
             world_roots = any(g[3] & GLOBAL_MEMBERS for g in group_records)
-            communicators[number] = Communicator(texts[0], members, texts[1], world_roots)
+            communicators[number] = ArchiveCommunicator(texts[0], members, texts[1], world_roots)
         return communicators
 
 

@@ -104,7 +104,7 @@ def read_location(
     expected: declared number of events. local: True if the location has local definitions.
     """
     otf2, core = library.import_otf2(), library.load_core()
-    whole = not local or _read_local_definitions(reader, location)
+    is_whole = not local or _read_local_definitions(reader, location)
     classes, contexts = read_filter.classes, read_filter.context_regions
     filter_arrays = (classes.ctypes.data, len(classes), contexts.ctypes.data, len(contexts))
     functions = [
@@ -117,7 +117,7 @@ def read_location(
     try:
         events = otf2.Reader_GetEvtReader(reader, location)
         if events:
-            whole &= _read_events(reader, events, handle) == expected
+            is_whole &= _read_events(reader, events, handle) == expected
         count = core.reading_finish(handle)
         if count < 0:
             raise MemoryError
@@ -130,7 +130,7 @@ def read_location(
         core.reading_close(handle)
         raise
     facts = dict(zip(library.FACT_NAMES, values.tolist(), strict=True))
-    return Location(calls, message_calls, messages, facts, whole and bool(events), handle)
+    return Location(calls, message_calls, messages, facts, is_whole and bool(events), handle)
 
 
 def _view_counted(name: str, handle: int, dtype: np.dtype[Any]) -> Array:

@@ -75,11 +75,13 @@ class RankWriter:
                 block = block.take(np.argsort(block.enter_ns, kind="stable"))
             calls, thread = self._convert_calls(block), get_column(block, "thread")
             until = int(block.enter_ns[-1]) if len(block) else 0
-            more, more_thread = self.messages.between(written, until)
-            written += len(more)
-            if len(more):
+            records, more_thread = self.messages.between(written, until)
+            written += len(records)
+            if len(records):
                 # A Wait that completes messages precedes its completions of collectives.
-                calls, thread = (np.concatenate(p) for p in ((more, calls), (more_thread, thread)))
+                calls, thread = (
+                    np.concatenate(p) for p in ((records, calls), (more_thread, thread))
+                )
                 order = np.argsort(calls["enter"], kind="stable")
                 calls, thread = calls[order], thread[order]
             self._write_calls(writers, calls, thread)

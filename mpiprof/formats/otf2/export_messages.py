@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.formats.message_arrows import make_arrows
+from mpiprof.formats.message_windows import make_arrows
 from mpiprof.formats.otf2 import library
 from mpiprof.formats.otf2.library import (
     ATTRIBUTE_BITS,
@@ -30,7 +30,7 @@ from mpiprof.formats.otf2.library import (
     UNDEFINED,
 )
 from mpiprof.formats.otf2.messages import SUM_COLUMNS, SUMS_PREFIX
-from mpiprof.metrics.message_rows import IDENTITY
+from mpiprof.metrics.message_tables import IDENTITY
 from mpiprof.trace import Trace
 from mpiprof.trace.messages import RECORDED_FLAGS, read_message_logs
 from mpiprof.trace.types import MESSAGE_CALL, Array, Bool, Int, Int32
@@ -148,28 +148,32 @@ class MessageExport:
 
     def _convert(self, rows: Int) -> Array:
         """Return messages in the layout of core/otf2/call.h."""
-        made = np.zeros(len(rows), library.message_dtype())
+        converted = np.zeros(len(rows), library.message_dtype())
         table, shape = self.messages, self.part_shape[rows]
         size = table["bytes"].to_numpy(np.int64)[rows]
-        made["bytes"] = np.where(size < 0, np.uint64(NEVER), size.view(np.uint64))
-        made["posted"] = np.maximum(table["posted_ns"].to_numpy(np.int64)[rows], 0)
-        made["tag"] = table["tag"].to_numpy(np.int64)[rows] & 0xFFFFFFFF
-        made["number"] = table["number"].to_numpy(np.int64)[rows]
-        made["communicator"], made["peer"] = self.communicator[shape], self.peer[shape]
-        made["region"], made["site"] = self.region[shape], self.site[shape]
-        made["flags"], made["received"] = self.flags[rows], self.received[rows]
-        made["event"], made["request"], made["given"] = self.event[rows], self.request[rows], 1
-        return made
+        converted["bytes"] = np.where(size < 0, np.uint64(NEVER), size.view(np.uint64))
+        converted["posted"] = np.maximum(table["posted_ns"].to_numpy(np.int64)[rows], 0)
+        converted["tag"] = table["tag"].to_numpy(np.int64)[rows] & 0xFFFFFFFF
+        converted["number"] = table["number"].to_numpy(np.int64)[rows]
+        converted["communicator"], converted["peer"] = self.communicator[shape], self.peer[shape]
+        converted["region"], converted["site"] = self.region[shape], self.site[shape]
+        converted["flags"], converted["received"] = self.flags[rows], self.received[rows]
+        converted["event"], converted["request"], converted["given"] = (
+            self.event[rows],
+            self.request[rows],
+            1,
+        )
+        return converted
 
     def _convert_starts(self, rows: Int) -> Array:
         """Return the starts of messages without a logged start; mpiprof ignores them."""
-        made = self._convert(rows)
+        converted = self._convert(rows)
         event = self.event[rows]
-        made["event"] = np.select(
+        converted["event"] = np.select(
             [event == IRECV, event == ISEND_COMPLETE], [IRECV_REQUEST, ISEND], SEND
         )
-        made["given"] = 0
-        return made
+        converted["given"] = 0
+        return converted
 
 
 def find_position(trace: Trace, communicator: int, rank: int) -> int:

@@ -96,8 +96,8 @@ def load_core() -> ctypes.CDLL:
         function.restype, function.argtypes = pointer, [pointer, pointer]
     loaded.reading_facts.argtypes = [pointer, pointer]
     loaded.writing_calls.restype = ctypes.c_int64
-    named: dict[str, Any] = {"p": pointer, "n": number, "i": ctypes.c_int64}
-    loaded.writing_calls.argtypes = [named[letter] for letter in "pppnnppip"]
+    types: dict[str, Any] = {"p": pointer, "n": number, "i": ctypes.c_int64}
+    loaded.writing_calls.argtypes = [types[letter] for letter in "pppnnppip"]
     return loaded
 
 

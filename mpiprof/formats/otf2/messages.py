@@ -55,8 +55,10 @@ class RankMessages:
 def merge_messages(locations: list[Location]) -> RankMessages:
     """Return the calls and messages of all threads of a rank."""
     calls = np.concatenate([location.message_calls for location in locations])
-    thread = np.repeat(np.arange(len(locations)), [len(of.message_calls) for of in locations])
-    before = np.cumsum([0, *(len(of.messages) for of in locations)])[:-1]
+    thread = np.repeat(
+        np.arange(len(locations)), [len(records.message_calls) for records in locations]
+    )
+    before = np.cumsum([0, *(len(records.messages) for records in locations)])[:-1]
     messages = np.concatenate([location.messages for location in locations])
     calls["request"] += before.astype(np.uint64)[thread]
     order = np.lexsort((calls["enter"], thread))
@@ -78,11 +80,11 @@ class MessageRecords:
         self._shapes: dict[tuple[str, int, int, int], int] = {}
         self.of = merge_messages(locations)
         calls = self.of.calls
-        known = np.isin(calls["region"], list(self.operations))
+        is_message_call = np.isin(calls["region"], list(self.operations))
         if tables.regions.by_mpiprof:
             # The start of a message outside the logged calls is in a call without attributes.
-            known &= (calls["given"] & ATTRIBUTE_BITS["communicator"]) != 0
-        self._take_calls(known)
+            is_message_call &= (calls["given"] & ATTRIBUTE_BITS["communicator"]) != 0
+        self._take_calls(is_message_call)
         if tables.regions.by_mpiprof:
             self._take_messages(self.of.messages["given"] != 0)
         else:
@@ -90,21 +92,21 @@ class MessageRecords:
         self._describe_calls()
 
     def _take_calls(self, chosen: Array) -> None:
-        of = self.of
-        self._take_messages(chosen[of.owner])
-        of.owner = (np.cumsum(chosen) - 1)[of.owner]
-        of.calls, of.thread = of.calls[chosen], of.thread[chosen]
+        location = self.of
+        self._take_messages(chosen[location.owner])
+        location.owner = (np.cumsum(chosen) - 1)[location.owner]
+        location.calls, location.thread = location.calls[chosen], location.thread[chosen]
 
     def _take_messages(self, chosen: Array) -> None:
-        of = self.of
-        of.messages, of.owner = of.messages[chosen], of.owner[chosen]
+        location = self.of
+        location.messages, location.owner = location.messages[chosen], location.owner[chosen]
 
     # Archives of other tools
 
     def _join_requests(self) -> None:
         """Copy fields between the events that start and complete a message."""
-        of, m = self.of, self.of.messages
-        call = of.calls[of.owner]
+        location, m = self.of, self.of.messages
+        call = location.calls[location.owner]
         m["posted"], m["region"], m["site"] = call["enter"], call["region"], call["site"]
         event = m["event"]
         starts = np.isin(event, (ISEND, IRECV_REQUEST))
@@ -146,17 +148,19 @@ class MessageRecords:
 
     def _describe_calls(self) -> None:
         """Set communicator and root, which is the peer, of calls that have no attributes."""
-        of = self.of
+        location = self.of
         communicators = self.tables.communicators
         if not self.tables.regions.by_mpiprof:
-            of.calls["communicator"], of.calls["root"] = communicators.world, UNDEFINED
-            posted_here = of.messages["posted"] == of.calls["enter"][of.owner]
-            posted_here &= of.messages["region"] == of.calls["region"][of.owner]
+            location.calls["communicator"], location.calls["root"] = communicators.world, UNDEFINED
+            posted_here = location.messages["posted"] == location.calls["enter"][location.owner]
+            posted_here &= location.messages["region"] == location.calls["region"][location.owner]
             # The received message describes the call, as the last one here.
             rows = np.flatnonzero(posted_here)
-            rows = rows[np.argsort(of.messages["received"][rows], kind="stable")]
-            of.calls["communicator"][of.owner[rows]] = of.messages["communicator"][rows]
-            of.calls["root"][of.owner[rows]] = of.messages["peer"][rows]
+            rows = rows[np.argsort(location.messages["received"][rows], kind="stable")]
+            location.calls["communicator"][location.owner[rows]] = location.messages[
+                "communicator"
+            ][rows]
+            location.calls["root"][location.owner[rows]] = location.messages["peer"][rows]
 
     # Records
 
@@ -179,8 +183,8 @@ class MessageRecords:
 
     def make_records(self) -> tuple[Array, Int]:
         """Return the records of calls and messages, each call after its messages, and threads."""
-        of, ticks = self.of, self.ticks
-        m, c = of.messages, of.calls
+        location, ticks = self.of, self.ticks
+        m, c = location.messages, location.calls
         names = ("region", "communicator", "site")
         self.call_shape = self._find_shapes(*(c[name] for name in names), c["root"])
         self.part_shape = self._find_shapes(*(m[name] for name in names), m["peer"])
@@ -191,12 +195,12 @@ class MessageRecords:
         parts["outside_ns"], parts["choice"] = m["tag"], m["flags"]
         parts["kind"] = np.where(m["received"] != 0, RECEIVED_PART, SENT_PART)
         calls["enter_ns"], calls["exit_ns"] = map(ticks.times_to_ns, (c["enter"], c["exit"]))
-        calls["sequence"] = np.bincount(of.owner, minlength=len(c))
+        calls["sequence"] = np.bincount(location.owner, minlength=len(c))
         calls["shape"], calls["kind"] = self.call_shape, MESSAGE_CALL
-        owner = np.concatenate([of.owner, np.arange(len(c))])
+        owner = np.concatenate([location.owner, np.arange(len(c))])
         order = np.argsort(owner, kind="stable")
         records = np.concatenate([parts, calls])[order]
-        return records, of.thread[owner[order]]
+        return records, location.thread[owner[order]]
 
     def make_sums(self, recorded: Iterable[dict[str, Any]]) -> Array:
         """Return the records of the sums: those that mpiprof has written, else of the calls."""

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from mpiprof.core.generator.other_functions import FAMILIES
+from mpiprof.facts.operations import MANAGEMENT_COLLECTIVES, MESSAGE_OPERATIONS, OPERATIONS
 from mpiprof.formats.otf2.definitions import MPI, Definitions, Region
 from mpiprof.formats.otf2.events import ReadFilter
 from mpiprof.formats.otf2.library import ATTRIBUTES, CREATOR, UNDEFINED
 from mpiprof.interface.untrusted_text import parse_json
-from mpiprof.operations import MANAGEMENT_COLLECTIVES, MESSAGE_OPERATIONS, OPERATIONS
 
 # Classes as in core/otf2/reading.c.
 OTHER, IGNORED, COLLECTIVE, STARTING, RESTARTING = range(5)
@@ -150,8 +150,14 @@ def classify_regions(definitions: Definitions, creator: str) -> Regions:
     for number, (region_number, _, _) in recorded.items():
         contexts[number] = region_number
     attributes = definitions.records["Attribute"].items()
-    named = {definitions.find_string(attribute[0]): number for number, attribute in attributes}
-    first = named.get(ATTRIBUTE_PREFIX + ATTRIBUTES[0], UNDEFINED) if by_mpiprof else UNDEFINED
+    attribute_numbers = {
+        definitions.find_string(attribute[0]): number for number, attribute in attributes
+    }
+    first = (
+        attribute_numbers.get(ATTRIBUTE_PREFIX + ATTRIBUTES[0], UNDEFINED)
+        if by_mpiprof
+        else UNDEFINED
+    )
     read_filter = ReadFilter(classes, contexts, first)
     score_p = creator.startswith("Score-P")
     named_operations = operations, message_operations

@@ -1,4 +1,10 @@
-"""The tables of one rank (communicators, call sites, shapes), and its calls as records."""
+"""The tables of one rank (communicators, call sites, shapes), and its calls as records.
+
+Score-P counts the bytes that a process exchanges with all processes, including itself. This is n
+times the vector in an allreduce and n times the contribution in an allgather. mpiprof counts the
+vector and the contribution. For MPI_IN_PLACE Score-P counts only the other processes. Such sizes
+are recognised because n - 1 divides them and n does not.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +13,61 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.formats.otf2 import sizes
+from mpiprof.facts.operations import OPERATIONS, base_operation
 from mpiprof.formats.otf2.calls import RankCalls
-from mpiprof.formats.otf2.communicators import Communicators
+from mpiprof.formats.otf2.communicators import ArchiveCommunicators
 from mpiprof.formats.otf2.definitions import ArchiveClock
 from mpiprof.formats.otf2.library import NEVER, ROOT_NOBODY, ROOT_SELF, UNDEFINED
 from mpiprof.formats.otf2.regions import OPERATION_NUMBERS, Regions
-from mpiprof.operations import OPERATIONS, base_operation
 from mpiprof.trace.types import EXTENSION, NTH_START, OUTSIDE, RECEIVED, SENT, Array, Bool, Int
 from mpiprof.trace.writer import RECORD_TYPE
+
+# Operations to divide by the number of processes. The root of a broadcast receives nothing.
+SENT_BY_ALL = ("allgather", "allgatherv", "allreduce", "bcast")
+RECEIVED_BY_ALL = ("allreduce", "reduce", "reduce_scatter", "reduce_scatter_block")
+
+
+def convert_sizes(
+    codes: Int,
+    names: list[str],
+    sent: Int,
+    received: Int,
+    members: Int,
+    rank_in_group: Int,
+    at_root: Bool,
+) -> tuple[Int, Int]:
+    """Return the bytes sent and received in mpiprof's convention; -1 stays unknown.
+
+    codes: index of each call's operation in `names`. members: size of the (remote) group.
+    """
+    bases = [name.removesuffix("_init").removeprefix("i") for name in names]
+
+    def of(*operations: str) -> Bool:
+        matches: Bool = np.array([name in operations for name in bases], np.bool_)[codes]
+        return matches
+
+    sent = np.where(of(*SENT_BY_ALL), _share_without_own(sent, members), sent)
+    received = np.where(of(*RECEIVED_BY_ALL), _share_without_own(received, members), received)
+    received = np.where(of("bcast") & at_root, 0, received)
+    scan, exscan = of("scan"), of("exscan")
+    upwards = _divide_exactly(sent, members - rank_in_group - 1)
+    downwards = _divide_exactly(received, rank_in_group)
+    vector = np.where(rank_in_group + 1 < members, upwards, downwards)
+    vector = np.where(scan, _divide_exactly(received, rank_in_group + 1), vector)
+    received = np.where(scan | exscan, vector, received)
+    received = np.where(exscan & (rank_in_group == 0), 0, received)
+    return np.where(scan | exscan, vector, sent), received
+
+
+def _divide_exactly(total: Int, parts: Int) -> Int:
+    return np.where(total < 0, -1, total // np.maximum(parts, 1))
+
+
+def _share_without_own(total: Int, members: Int) -> Int:
+    other_members = np.maximum(members - 1, 1)
+    in_place = (total % np.maximum(members, 1) != 0) & (total % other_members == 0)
+    return _divide_exactly(total, np.where(in_place, other_members, members))
+
 
 MAX_SHAPES = 1 << 12  # per rank; beyond, varying sizes are stored with the records
 UINT32_MAX = (1 << 32) - 1
@@ -24,7 +76,7 @@ UINT32_MAX = (1 << 32) - 1
 class RankTables:
     """Tables of one rank: the lines that its records refer to."""
 
-    def __init__(self, rank: int, regions: Regions, communicators: Communicators) -> None:
+    def __init__(self, rank: int, regions: Regions, communicators: ArchiveCommunicators) -> None:
         self.rank, self.regions, self.communicators = rank, regions, communicators
         self.lines: list[dict[str, Any]] = []
         self.shape_count = 0
@@ -56,7 +108,7 @@ class RankTables:
         if self.regions.score_p:
             arguments = (*operations, sent, received)
             groups = self.communicators.sizes_and_ranks(calls["communicator"], self.rank)
-            sent, received = sizes.convert_sizes(*arguments, *groups, calls["root"] == groups[1])
+            sent, received = convert_sizes(*arguments, *groups, calls["root"] == groups[1])
         codes, distinct = _distinct_shapes(calls, sent, received)
         varying = len(distinct) > MAX_SHAPES
         if varying:

@@ -9,15 +9,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from mpiprof import __version__
-from mpiprof.diagnosis.verdict import make_verdict
-from mpiprof.reports import overview, phrases, tokens
+from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.interface import tokens
+from mpiprof.interface.svg import DataPicture
+from mpiprof.reports import overview
 from mpiprof.reports.html_report import sections
-from mpiprof.reports.html_report.elements import format_text, make_paragraph
-from mpiprof.reports.overview import run_line
+from mpiprof.reports.html_report.sections import format_text, make_paragraph
 from mpiprof.reports.overview.answer import make_answer
 from mpiprof.reports.overview.proof import find_proof
 from mpiprof.reports.pictures.icons import draw_brand
-from mpiprof.reports.pictures.svg import DataPicture
+from mpiprof.reports.words import trace_sentences
 from mpiprof.trace import Trace
 
 
@@ -37,7 +38,10 @@ def make_page(
     parts = [
         _make_head(trace),
         '<main class="overview">',
-        *(make_paragraph(line, "warning") for line in (fault, phrases.state_sentence(trace))),
+        *(
+            make_paragraph(line, "warning")
+            for line in (fault, trace_sentences.state_sentence(trace))
+        ),
         "" if drawn is None else sections.make_fault(drawn),
         make_paragraph(predicted),
         sections.make_answer(make_answer(trace, verdict, trace.path), proof),
@@ -64,7 +68,9 @@ def make_page(
 def _make_head(trace: Trace) -> str:
     """Return the brand and the facts of the run in one line."""
     brand = f'<span class="brand">{draw_brand()}mpiprof</span>'
-    facts = "".join(f"<span>{format_text(fact)}</span>" for fact in run_line.list_facts(trace))
+    facts = "".join(
+        f"<span>{format_text(fact)}</span>" for fact in trace_sentences.list_facts(trace)
+    )
     program = f"<h1>{format_text(trace.program)}</h1>"
     return f'<header>{brand}<div class="run-facts">{program}{facts}</div></header>'
 

@@ -3,52 +3,114 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 
 from mpiprof.account.division import divide_time
-from mpiprof.diagnosis import sampled_stacks
+from mpiprof.diagnosis import sampled_code
 from mpiprof.diagnosis.finding import Finding
 from mpiprof.interface.format_units import UNKNOWN, format_count, format_time
+from mpiprof.interface.svg import DataPicture
+from mpiprof.interface.tokens import name_operation_colour
 from mpiprof.metrics import columns as metric_columns
 from mpiprof.metrics.message_callsite_sums import find_located_waits
-from mpiprof.metrics.pair_matrix import make_pair_matrix
-from mpiprof.metrics.waiting_pairs import list_waiting_pairs
-from mpiprof.reports import (
-    callsite_table,
-    efficiency_table,
-    late_rank_sentences,
-    message_pairs,
-    message_table,
-    stack_sentences,
-    text,
-)
-from mpiprof.reports.html_report.elements import (
-    format_sentence,
-    format_text,
-    make_cell,
-    make_figure,
-    make_paragraph,
-    make_rows,
-    make_section,
-    make_table,
-    name_operation,
-)
+from mpiprof.metrics.rank_pairs import list_waiting_pairs, make_pair_matrix
+from mpiprof.reports import callsite_table, efficiency_table, message_table, text
 from mpiprof.reports.overview import callsite_rows, finding_rows, proof, time_sums
 from mpiprof.reports.overview.answer import Answer, Fact, TextPart
-from mpiprof.reports.overview.callsite_pattern import HOW_TO_READ, read_pattern
-from mpiprof.reports.overview.callsite_rows import CallsiteRow
+from mpiprof.reports.overview.callsite_rows import PATTERN_HOW_TO_READ, CallsiteRow, read_pattern
 from mpiprof.reports.overview.finding_rows import FindingRow
 from mpiprof.reports.pictures import flame_graph, pair_matrix, time_split
 from mpiprof.reports.pictures.arrival_pattern import draw_arrival_pattern
 from mpiprof.reports.pictures.icons import draw_icon
-from mpiprof.reports.pictures.svg import DataPicture
+from mpiprof.reports.table import TableColumn
+from mpiprof.reports.words import callsite_sentences, message_sentences, stack_sentences
 from mpiprof.trace import Trace
 
+MAX_TEXT, MAX_LONG_TEXT = 300, 2000  # characters of a name and of a paragraph
 MAX_SITES = 40
 WIDTHS = {"wide": 1232.0, "medium": 700.0, "narrow": 366.0}  # by class: of pictures in px
 MATRIX_HOW_TO_READ = (
     "A row is a rank that waits or sends, a column is the rank that it waits for or sends to. The "
     "stronger the colour, the more. A dark column is one rank that many wait for."
 )
+
+
+def format_text(content: object, limit: int = MAX_TEXT) -> str:
+    """Return a text, escaped, and cut to a limit."""
+    text = str(content)
+    return escape(text if len(text) <= limit else f"{text[: limit - 1]}…")
+
+
+def format_sentence(content: str) -> str:
+    """Return a sentence, escaped, in which text between backticks is code."""
+    parts = format_text(content, MAX_LONG_TEXT).split("`")
+    if len(parts) % 2 == 0:  # an unpaired backtick belongs to the text
+        return "`".join(parts)
+    return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
+
+
+def make_paragraph(content: str, name: str = "") -> str:
+    """Return a paragraph of a class, or nothing without text."""
+    style = f' class="{name}"' if name else ""
+    return f"<p{style}>{format_sentence(content)}</p>" if content else ""
+
+
+def make_section(title: str, note: str, *parts: str, name: str = "") -> str:
+    """Return a section with a heading and a note beside it."""
+    style = f' class="{name}"' if name else ""
+    beside = f"<span>{format_text(note)}</span>" if note else ""
+    heading = f'<div class="heading"><h2>{format_text(title)}</h2>{beside}</div>'
+    return f"<section{style}>{heading}{''.join(parts)}</section>"
+
+
+def make_figure(pictures: Sequence[tuple[str, str]], how_to_read: str, caption: str = "") -> str:
+    """Return pictures of one content with their explanation.
+
+    pictures: class and SVG of each; "wide" or "narrow" shows a picture on pages of that width only.
+    """
+    drawn = "".join(
+        f'<div class="picture {name}"{" tabindex=0" if name == "scrolls" else ""}>{svg}</div>'
+        for name, svg in pictures
+    )
+    head = f'<p class="caption">{format_text(caption)}</p>' if caption else ""
+    note = f"<b>How to read this:</b> {format_text(how_to_read, MAX_LONG_TEXT)}"
+    return f"<figure>{head}{drawn}<figcaption>{note}</figcaption></figure>"
+
+
+def make_rows(heads: Sequence[str], rows: Sequence[str], name: str) -> str:
+    """Return a table of rows; a heading may be empty."""
+    head = "".join(
+        f'<th scope="col">{format_text(text)}</th>' if text else "<td></td>" for text in heads
+    )
+    body = "".join(rows)
+    return f'<table class="rows {name}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+
+
+def make_cell(content: str, name: str = "") -> str:
+    """Return a cell of HTML content."""
+    return f'<td class="{name}">{content}</td>' if name else f"<td>{content}</td>"
+
+
+def make_table(columns: Sequence[TableColumn]) -> str:
+    """Return a table of a report's columns."""
+    sides = [' class="left"' * column.left for column in columns]
+    heads = "".join(
+        f'<th scope="col"{side}>{format_text(column.head)}</th>'
+        for side, column in zip(sides, columns, strict=True)
+    )
+    body = ""
+    for row in zip(*(column.cells for column in columns), strict=True):
+        cells = zip(sides, row, strict=True)
+        body += f"<tr>{''.join(f'<td{side}>{format_text(text)}</td>' for side, text in cells)}</tr>"
+    table = f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody>"
+    return f'<div class="scrolls" tabindex=0><table class="table">{table}</table></div>'
+
+
+def name_operation(operation: str) -> str:
+    """Return an operation with its colour."""
+    colour = f"var(--{name_operation_colour(operation)})"
+    mark = f'<i style="background:{colour}"></i>'
+    return f'<span class="operation">{mark}{format_text(operation)}</span>'
 
 
 def make_answer(answer: Answer | None, shown: proof.Proof | None) -> str:
@@ -152,7 +214,9 @@ def make_pattern(trace: Trace, findings: Sequence[Finding]) -> str:
         return ""
     pictures = [(name, draw_arrival_pattern(cells, width)) for name, width in WIDTHS.items()]
     note = f"{format_count(cells.instances)} instances, from the median of the others"
-    return make_section(f"Arrivals at {cells.site}", note, make_figure(pictures, HOW_TO_READ))
+    return make_section(
+        f"Arrivals at {cells.site}", note, make_figure(pictures, PATTERN_HOW_TO_READ)
+    )
 
 
 def make_fault(drawn: DataPicture) -> str:
@@ -164,10 +228,10 @@ def make_functions(trace: Trace) -> str:
     """Return the flame graph of late ranks, compared with others if there are any, or nothing."""
     if not trace.tables.presite_samples:
         return ""
-    late = sampled_stacks.find_late_ranks(trace, None)
+    late = sampled_code.find_late_ranks(trace, None)
     others = sorted({*range(trace.ranks)} - {*late})
     groups = [late, others] if late and others else [list(range(trace.ranks))]
-    tree = sampled_stacks.make_stack_tree(trace, groups)
+    tree = sampled_code.make_stack_tree(trace, groups)
     if not tree.samples[0, 0]:
         return ""
     compared = len(groups) > 1
@@ -204,10 +268,10 @@ def make_messages(trace: Trace, findings: Sequence[Finding]) -> str:
             title = pair_matrix.QUANTITIES[quantity].title
             figures.append(make_figure([("scrolls", drawn)], MATRIX_HOW_TO_READ, title))
     pairs = list_waiting_pairs(find_located_waits(trace))
-    cause = message_pairs.find_message_cause(findings, pairs)
+    cause = message_sentences.find_message_cause(findings, pairs)
     sentences = [
-        message_pairs.headline_text(trace, pairs, cause),
-        *message_pairs.further_sentences(trace, pairs, cause),
+        message_sentences.headline_text(trace, pairs, cause),
+        *message_sentences.further_sentences(trace, pairs, cause),
     ]
     columns = message_table.message_columns(rows.head(MAX_SITES), findings)
     legend = callsite_table.legend("  ".join(column.head for column in columns))
@@ -227,7 +291,7 @@ def make_callsites(trace: Trace, findings: Sequence[Finding]) -> str:
     if not every:
         return make_section("Call sites", "", make_paragraph("No operation was recorded."))
     lines = {} if trace.record == "summary" else callsite_rows.make_sparklines(trace.instances)
-    causes = late_rank_sentences.name_causes(findings)
+    causes = callsite_sentences.name_causes(findings)
     shown = every[:MAX_SITES]
     rows = callsite_rows.make_rows(shown, float(trace.run_ns), trace.ranks, lines, causes)
     table = make_rows(callsite_rows.HEADS, [_show_callsite(row) for row in rows], "sites-table")

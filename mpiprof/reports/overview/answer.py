@@ -9,17 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mpiprof.diagnosis.evidence import HabitEvidence
-from mpiprof.diagnosis.finding import MIN_CERTAINTY, Finding, is_blamed
-from mpiprof.diagnosis.verdict import Verdict
+from mpiprof.diagnosis.finding import MIN_CERTAINTY, Finding, HabitEvidence, is_blamed
+from mpiprof.diagnosis.findings import Verdict
 from mpiprof.interface.format_units import format_ranks, format_share, format_time, shorten_text
 from mpiprof.interface.shell_hints import format_command, quote_word, switch_value
-from mpiprof.reports import conclusion, delay_sentences, phrases, sentences
-from mpiprof.reports.blamed_ranks import name_ranks
-from mpiprof.reports.rank_locations import describe_location
-from mpiprof.reports.savings import describe_saving
 from mpiprof.reports.site_labels import format_site, format_wait_site, site_pattern
-from mpiprof.reports.unknown_waiting import waiting_verb
+from mpiprof.reports.words import conclusion, delay_sentences, finding_sentences, trace_sentences
+from mpiprof.reports.words.finding_sentences import describe_saving
+from mpiprof.reports.words.ranks_and_steps import describe_location, name_ranks
+from mpiprof.reports.words.trace_sentences import waiting_verb
 from mpiprof.trace import Trace
 
 RANKS_FIRST = re.compile(r"[Rr]anks? \d[\d,\- ]*(?:and \d+ more)?")
@@ -100,7 +98,7 @@ def _make_plain_answer(trace: Trace, verdict: Verdict, lines: Sequence[str]) -> 
     # A trace that lacks calls does not show that nothing is to be gained.
     if math.isnan(verdict.waiting):
         return Answer(sentences=[[TextPart(line)] for line in lines])
-    if phrases.state_sentence(trace):
+    if trace_sentences.state_sentence(trace):
         share, amount = format_share(verdict.waiting), describe_amount(trace, verdict)
         texts = [[TextPart(line)] for line in lines[1:]]
         return Answer(sentences=texts, share=share, amount=amount)
@@ -117,7 +115,7 @@ def describe_amount(trace: Trace, verdict: Verdict) -> str:
 
 def _mark_names(trace: Trace, finding: Finding) -> list[TextPart]:
     """Return the problem with the ranks and the call sites marked."""
-    text = f"{sentences.problem_clause(trace, finding)}."
+    text = f"{finding_sentences.problem_clause(trace, finding)}."
     callsites = [at.callsite for at in finding.waits_at] or finding.callsites[:3]
     names = [re.escape(format_wait_site(trace, one)) for one in callsites]
     sites = re.compile("|".join(sorted(names, key=len, reverse=True)) or "$^")
@@ -145,7 +143,7 @@ def list_facts(trace: Trace, finding: Finding) -> list[Fact]:
         saving = describe_saving(trace, finding)
         more = f"{saving.share} of the run" + (f": {saving.parts}" if saving.parts else "")
         run_ns = float(trace.run_ns)
-        if finding.certainty >= MIN_CERTAINTY and not phrases.state_sentence(trace):
+        if finding.certainty >= MIN_CERTAINTY and not trace_sentences.state_sentence(trace):
             after = format_time(run_ns - finding.saved_ns)
             more = f"{format_time(run_ns)} → {after}, {more}"
         facts.append(Fact("Would save", saving.text, more, is_late=is_blamed(finding)))
@@ -189,7 +187,7 @@ def describe_reason(finding: Finding) -> tuple[str, str, str]:
         return "unknown", "no pattern", ""
     found = finding.evidence.reason
     if finding.cause == "inside":
-        return "algorithm", "inside the collective", ""
+        return "algorithm", "inside the call", ""
     if found is None:
         return "processor", "unknown", "no counters show why"
     if found.reason is None:
@@ -202,7 +200,7 @@ def describe_reason(finding: Finding) -> tuple[str, str, str]:
 def _make_advice(trace: Trace, finding: Finding) -> str:
     if finding.cause == "algorithm":
         return "Run it with this algorithm:"
-    return f"{sentences.advise(trace, finding)}{conclusion.load_sentence(finding)}"
+    return f"{finding_sentences.advise(trace, finding)}{conclusion.load_sentence(finding)}"
 
 
 def _make_command(trace: Trace, finding: Finding, path: Path) -> str:

@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.evidence import HabitEvidence
-from mpiprof.diagnosis.finding import Finding, is_blamed
+from mpiprof.diagnosis.finding import Finding, HabitEvidence, is_blamed
 from mpiprof.interface.format_units import UNKNOWN, format_count, format_time
-from mpiprof.reports import sentences
 from mpiprof.reports.overview.answer import describe_reason
 from mpiprof.reports.overview.proof import mark_blamed
 from mpiprof.reports.pictures import row_pictures
-from mpiprof.reports.savings import describe_saving
 from mpiprof.reports.site_labels import format_wait_site, make_callsite_key
+from mpiprof.reports.words import finding_sentences
+from mpiprof.reports.words.finding_sentences import describe_saving
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float
 
@@ -97,7 +96,7 @@ def _make_row(
         row_pictures.draw_saving(finding.saved_ns / largest, first=first),
         saving.text,
         saving.share,
-        sentences.finding_title(trace, finding),
+        finding_sentences.finding_title(trace, finding),
         f"by {format_time(late_ns)}" if late_ns else "",
         _draw_finding(trace, finding, totals),
         None if main is None else make_callsite_key(main),
@@ -106,7 +105,7 @@ def _make_row(
         icon,
         reason,
         counted,
-        sentences.finding_text(trace, finding),
+        finding_sentences.finding_text(trace, finding),
     )
 
 

@@ -18,8 +18,8 @@ from mpiprof.metrics.instance_series import find_worst_instance
 from mpiprof.metrics.rank_totals import read_instance
 from mpiprof.reports.pictures.caused_waits import CausedWaits, draw_caused_waits
 from mpiprof.reports.pictures.instance_arrivals import MAX_ROWS, InstanceArrivals, draw_arrivals
-from mpiprof.reports.rank_locations import host_of
 from mpiprof.reports.site_labels import format_callsite, format_wait_site, make_callsite_key
+from mpiprof.reports.words.ranks_and_steps import host_of
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Bool
 

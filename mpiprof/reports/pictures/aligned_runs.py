@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from mpiprof.interface import svg
 from mpiprof.interface.format_units import format_time, unit_of
-from mpiprof.interface.svg import choose_ticks
-from mpiprof.reports.pictures import svg
-from mpiprof.reports.pictures.svg import TableRow
+from mpiprof.interface.svg import TableRow, choose_ticks
 
 WIDTH, LEFT, RIGHT = 1200.0, 84.0, 1192.0
 HEAD, AXIS, BETWEEN = 22.0, 20.0, 26.0

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.interface import svg
 from mpiprof.interface.format_units import format_count, format_time
 from mpiprof.interface.svg import choose_ticks
-from mpiprof.reports.pictures import svg
 from mpiprof.reports.pictures.cells import draw_cells
 from mpiprof.reports.pictures.rank_rows import RankRows, make_row_ticks
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mpiprof.interface import svg
 from mpiprof.interface.format_units import capitalise, format_count, format_ranks, format_time
-from mpiprof.reports.pictures import svg
-from mpiprof.reports.pictures.svg import TableRow
+from mpiprof.interface.svg import TableRow
 from mpiprof.trace.types import Bool, Float, Int
 
 MAX_BARS = 96  # more ranks are joined to runs of ranks, with the sum of their waiting

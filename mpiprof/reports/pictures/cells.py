@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.reports.pictures import svg
+from mpiprof.interface import svg
 
 STEPS = 6  # of the opacity of a colour
 FAINTEST = 0.15  # opacity of the first step, so that it differs from an empty cell

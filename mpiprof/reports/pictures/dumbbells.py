@@ -6,10 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from mpiprof.interface import svg
 from mpiprof.interface.format_units import format_time, unit_of
-from mpiprof.interface.svg import choose_ticks
-from mpiprof.reports.pictures import svg
-from mpiprof.reports.pictures.svg import TableRow
+from mpiprof.interface.svg import TableRow, choose_ticks
 
 WIDTH, LEFT, RIGHT = 1200.0, 350.0, 800.0
 CHANGE_X, NOTE_X = 830.0, 1000.0

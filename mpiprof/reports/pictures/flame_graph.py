@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from mpiprof.diagnosis.sampled_stacks import StackTree
+from mpiprof.diagnosis.sampled_code import StackTree
+from mpiprof.interface import svg
 from mpiprof.interface.format_units import format_share, format_time
-from mpiprof.reports.late_rank_sentences import signed_time
-from mpiprof.reports.pictures import svg
-from mpiprof.reports.stack_sentences import name_function
+from mpiprof.reports.words.callsite_sentences import signed_time
+from mpiprof.reports.words.stack_sentences import name_function
 from mpiprof.trace.types import Float, Int
 
 MIN_SHARE = 1e-3  # of the width; narrower functions are part of their caller's own time

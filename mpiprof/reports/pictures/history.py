@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from mpiprof.reports.history import METRICS, History, Metric, verdict_lines
-from mpiprof.reports.pictures.svg import (
+from mpiprof.interface.svg import (
     TableRow,
     fill,
     make_line,
@@ -19,6 +18,7 @@ from mpiprof.reports.pictures.svg import (
     measure_text,
     stroke,
 )
+from mpiprof.reports.history import METRICS, History, Metric, verdict_lines
 
 WIDTH, LEFT, RIGHT = 920.0, 176.0, 16.0
 ROW, GAP, TOP, BOTTOM = 92.0, 18.0, 22.0, 24.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mpiprof.reports.pictures.svg import fill
+from mpiprof.interface.svg import fill
 
 ICONS = {
     "filter": "M1.5 3h11M3.5 7h7M5.5 11h3",

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mpiprof.interface import svg
 from mpiprof.interface.format_units import format_count, format_ranks, format_time, unit_of
-from mpiprof.interface.svg import choose_ticks
-from mpiprof.reports.pictures import svg
-from mpiprof.reports.pictures.svg import TableRow
+from mpiprof.interface.svg import TableRow, choose_ticks
 from mpiprof.trace.types import Bool, Float, Int
 
 MAX_ROWS, MAX_LENSES, MAX_NODES = 64, 4, 10

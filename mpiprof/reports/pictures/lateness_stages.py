@@ -6,9 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mpiprof.interface.format_units import format_share
-from mpiprof.reports.late_rank_sentences import signed_time
-
-from .svg import TableRow, fill, make_box, make_line, make_path, make_picture, make_text, stroke
+from mpiprof.interface.svg import (
+    TableRow,
+    fill,
+    make_box,
+    make_line,
+    make_path,
+    make_picture,
+    make_text,
+    stroke,
+)
+from mpiprof.reports.words.callsite_sentences import signed_time
 
 BOX, GAP, HEIGHT = 178, 42, 64  # px
 TALL_BOX, TALL_GAP = 320, 20

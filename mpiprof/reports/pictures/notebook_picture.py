@@ -7,7 +7,7 @@ import re
 from html import escape
 from pathlib import Path
 
-from mpiprof.reports.tokens import resolve_colours
+from mpiprof.interface.tokens import resolve_colours
 
 
 class NotebookPicture:

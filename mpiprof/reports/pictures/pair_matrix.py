@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.interface import svg
 from mpiprof.interface.format_units import format_count, format_size, format_time
-from mpiprof.reports.pictures import svg
 from mpiprof.reports.pictures.cells import draw_cells
 
 MAX_ROWS = 64

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.reports.tokens import SIZE
+from mpiprof.interface.tokens import SIZE
 from mpiprof.trace.types import Float, Int
 
 MAX_ROWS = 256

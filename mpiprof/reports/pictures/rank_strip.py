@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from mpiprof.reports.pictures import svg
-from mpiprof.reports.pictures.svg import TableRow
+from mpiprof.interface import svg
+from mpiprof.interface.svg import TableRow
 
 WIDTH = 1200.0
 # Ranks up to which a row has so many cells, and their height in px.

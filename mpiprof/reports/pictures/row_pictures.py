@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mpiprof.interface import svg
 from mpiprof.interface.format_units import format_ranks, format_share
-from mpiprof.reports.pictures import svg
 from mpiprof.trace.types import Bool, Float
 
 BARS_WIDTH, BARS_PX, MAX_BARS = 150.0, 26.0, 48

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mpiprof.interface import svg
 from mpiprof.interface.format_units import unit_of
-from mpiprof.interface.svg import choose_ticks
-from mpiprof.reports.pictures import svg
-from mpiprof.reports.pictures.svg import TableRow
+from mpiprof.interface.svg import TableRow, choose_ticks
 
 WIDTH, HEIGHT = 430.0, 76.0
 LEFT, RIGHT = 20.0, 400.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mpiprof.interface import svg
 from mpiprof.interface.format_units import format_share, format_time
-from mpiprof.reports.pictures import svg
-from mpiprof.reports.pictures.svg import TableRow
+from mpiprof.interface.svg import TableRow
 
 BAR_TOP, BAR_PX, GAP_PX = 20.0, 26.0, 2.0
 LABEL_GAP = 14.0

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mpiprof.reports.pictures import svg
-from mpiprof.reports.pictures.svg import TableRow
+from mpiprof.interface import svg
+from mpiprof.interface.svg import TableRow
 
 LEFT_WIDTH, RIGHT_WIDTH = 310.0, 330.0
 RIGHT_X = 590.0  # of the column of named ranks

@@ -6,12 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from mpiprof.libraries import FAMILIES, LibraryAlgorithm, find_algorithms, find_equal, find_named
-from mpiprof.model.catalogue import applies_to_size, load_catalogue
+from mpiprof.collectives.catalogue import applies_to_size, load_catalogue
+from mpiprof.facts.library_algorithms import (
+    FAMILIES,
+    LibraryAlgorithm,
+    find_algorithms,
+    find_equal,
+    find_named,
+)
 from mpiprof.tune.rules import NATIVE, STATIC, Rule, is_named
 
 if TYPE_CHECKING:
-    from mpiprof.tune.tasks import Work
+    from mpiprof.tune.tasks import TuningTask
 
 MAX_ELEMENT_BYTES = 16  # bytes of MPI's largest predefined type; the program's type is unknown
 MAX_SIZE = 4096  # of a communicator
@@ -54,7 +60,7 @@ class ExportRequest:
     rules: Sequence[Rule]
     library: str
     largest: int = 0  # number of processes of the job, 0 if unknown
-    calls: Sequence[Work] | None = None  # of a trace on intra-communicators, if any
+    calls: Sequence[TuningTask] | None = None  # of a trace on intra-communicators, if any
     commutative: bool = False  # all user-defined operations of the program commute
 
 
@@ -170,14 +176,14 @@ def _make_cell(
         fact = f"{FAMILIES[request.library]} does not check whether the reduction commutes"
         effect = "other reductions would give wrong results"
         raise RefusedError(f"{fact}, so {effect}: pass --commutative if all commute")
-    least = MAX_ELEMENT_BYTES * _min_elements(chosen, size)
+    smallest = MAX_ELEMENT_BYTES * _min_elements(chosen, size)
     source = (rule.source_text, _describe(rule))
     cell = Cell(operation, size, *part, chosen, _segment_bytes(rule, chosen), *source)
-    if part[0] >= least:
+    if part[0] >= smallest:
         return [cell]
-    why = f"requires {chosen.restrictions_text}, which may not hold below {least} bytes"
+    why = f"requires {chosen.restrictions_text}, which may not hold below {smallest} bytes"
     refusals.add(*source, why, size)
-    return [replace(cell, first=least)] if least <= part[1] else []
+    return [replace(cell, first=smallest)] if smallest <= part[1] else []
 
 
 def _library_algorithm(request: ExportRequest, rule: Rule, size: int) -> LibraryAlgorithm:
@@ -257,7 +263,7 @@ def _is_called(request: ExportRequest, rule: Rule, size: int, part: Span) -> boo
     return is_called
 
 
-def _requests_same(other_rule: Rule, rule: Rule, call: Work, inside: Span) -> bool:
+def _requests_same(other_rule: Rule, rule: Rule, call: TuningTask, inside: Span) -> bool:
     """Return True if a rule requests the same variant for a call, over a whole range of bytes."""
     last = NO_END if other_rule.last_byte is None else other_rule.last_byte
     return (

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from mpiprof.errors import MpiprofError
-from mpiprof.operations import OPERATIONS
+from mpiprof.facts.operations import OPERATIONS
 from mpiprof.tune.export_rules.cells import NO_END, Cell, RefusedError
 
 Tree = dict[str, Any]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from mpiprof.errors import MpiprofError
-from mpiprof.operations import OPERATIONS
+from mpiprof.facts.operations import OPERATIONS
 from mpiprof.tune.export_rules.cells import NO_END, Cell, RefusedError
 
 OPERATION_NUMBERS = {
@@ -94,8 +94,8 @@ def library_bytes(operation: str, size: int, count: int) -> int:
 
 def cell_lines(cell: Cell) -> list[RuleLine]:
     """Return a cell's first line, and the line that ends it; raises RefusedError."""
-    size, whole = cell.size, cell.first == 0 and cell.last == NO_END
-    if cell.operation in UNEVEN_OPERATIONS and not whole:
+    size, is_whole = cell.size, cell.first == 0 and cell.last == NO_END
+    if cell.operation in UNEVEN_OPERATIONS and not is_whole:
         raise RefusedError(
             "its members could choose different algorithms, because Open MPI reads the "
             "bytes from an argument that is not significant on all members: only a rule "
@@ -106,7 +106,7 @@ def cell_lines(cell: Cell) -> list[RuleLine]:
         first, end = -(-first // size), end // size
     elif cell.operation in COUNTED_TIMES_SIZE:
         # A call in place counts as many bytes as its unused arguments have, mostly 0.
-        first, end = max(first, 0 if whole else 1) * size, cell.last * size + 1
+        first, end = max(first, 0 if is_whole else 1) * size, cell.last * size + 1
     if first >= end:
         sizes = f"{cell.first} to {cell.last} bytes"
         raise RefusedError(f"Open MPI cannot distinguish {sizes} from other sizes")
@@ -138,9 +138,9 @@ def parse_rules(text: str) -> Rules:
         raise MpiprofError("a rules file of a version other than 1: write it again")
     numbers = iter(words)
 
-    def number(description: str, most: int = NO_END) -> int:
+    def number(description: str, limit: int = NO_END) -> int:
         word = next(numbers, "")
-        if not word.isdecimal() or (len(word) > 1 and word[0] == "0") or int(word) > most:
+        if not word.isdecimal() or (len(word) > 1 and word[0] == "0") or int(word) > limit:
             raise MpiprofError(f"not a rules file of Open MPI: {word!r} in place of {description}")
         return int(word)
 

@@ -1,4 +1,10 @@
-"""Exports a plan to one library: its cells, file, environment variables and check."""
+"""Exports a plan to one library: its cells, file, environment variables and check.
+
+Intel MPI's environment is `I_MPI_ADJUST_<OPERATION>="<id>:<from>-<to>@<p>-<q>;..."`. The source is
+the reference manual of 2019 and 2020. Later versions number presets, not algorithms. Intel MPI 2021
+accepts the lines, but does not report which algorithm runs. Their sizes equal a plan's: a block, a
+vector or message, or all counts together.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +17,45 @@ from pathlib import Path
 from typing import Any
 
 from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.facts.library_table import INTEL, MPICH, OPENMPI
+from mpiprof.facts.operations import OPERATIONS
 from mpiprof.interface.output_files import write_text
 from mpiprof.launch import library
-from mpiprof.libraries.table import INTEL, MPICH, OPENMPI
-from mpiprof.operations import OPERATIONS
 from mpiprof.trace.trace import Trace
-from mpiprof.tune.export_rules import intel, mpich, openmpi
+from mpiprof.tune.export_rules import mpich, openmpi
 from mpiprof.tune.export_rules.cells import (
     NO_END,
     Cell,
     ExportRequest,
     Refusals,
+    RefusedError,
     exclude_cells,
     make_cells,
 )
 from mpiprof.tune.plan import make_entry_rules, read_file_rules
 from mpiprof.tune.plan_entries import Entry
 from mpiprof.tune.rules import Rule
-from mpiprof.tune.tasks import Work, list_works
+from mpiprof.tune.tasks import TuningTask, list_works
+
+MAX_BYTES = (1 << 31) - 1
+
+
+def check_cell(cell: Cell) -> None:
+    """Raise RefusedError if Intel MPI cannot express a cell."""
+    if cell.first > MAX_BYTES:
+        raise RefusedError(f"begins above {MAX_BYTES} bytes")
+
+
+def make_environment(cells: Sequence[Cell]) -> dict[str, str]:
+    """Return the variables for possible cells."""
+    variables: dict[str, list[str]] = {}
+    for cell in cells:
+        last = min(cell.last, MAX_BYTES)
+        span = f"{cell.first}-{last}" if OPERATIONS[cell.operation].sized else f"0-{MAX_BYTES}"
+        condition = f"{cell.algorithm.number}:{span}@{cell.size}-{cell.size}"
+        variables.setdefault(f"I_MPI_ADJUST_{cell.operation.upper()}", []).append(condition)
+    return {name: ";".join(conditions) for name, conditions in variables.items()}
+
 
 ExportData = dict[str, Any]  # see `as_data`
 
@@ -81,8 +108,8 @@ def export_rules(request: ExportRequest, path: Path, libmpi: Path | None = None)
     refusals = Refusals()
     cells = make_cells(request, refusals)
     if request.library == INTEL:
-        cells = exclude_cells(cells, intel.check_cell, refusals)
-        variables = intel.make_environment(cells)
+        cells = exclude_cells(cells, check_cell, refusals)
+        variables = make_environment(cells)
         text = "".join(f'export {name}="{value}"\n' for name, value in variables.items())
         return Export(INTEL, cells, refusals, text, variables, [], ADJUST_NOTE)
     # The MPICH with the original selection tree is by default that of this Python.
@@ -157,13 +184,13 @@ def export_entries(entries: Sequence[Entry], target: Target, trace: Trace) -> Ex
     return _write_export(rules, target, trace.ranks, _list_calls(trace))
 
 
-def _list_calls(trace: Trace) -> list[Work]:
+def _list_calls(trace: Trace) -> list[TuningTask]:
     """Return the calls on intra-communicators, by call site and size class."""
     return [work for work in list_works(trace, 1) if not work.remote_size]
 
 
 def _write_export(
-    rules: Sequence[Rule], target: Target, largest: int, calls: Sequence[Work] | None
+    rules: Sequence[Rule], target: Target, largest: int, calls: Sequence[TuningTask] | None
 ) -> ExportData:
     request = ExportRequest(rules, target.library, largest, calls, target.commutative)
     done = export_rules(request, target.path)
@@ -182,11 +209,11 @@ def as_data(done: Export, path: Path) -> ExportData:
     for c in done.cells:
         key = (c.operation, c.algorithm, c.first, c.last, c.segment)
         sizes_by_choice.setdefault(key, []).append(c.size)
-    return {
-        "to": done.library,
-        "path": str(path),
-        "written": str(path) if done.cells else None,
-        "handed_over": [
+    handed_over = []
+    for key, sizes in sizes_by_choice.items():
+        operation, chosen, first, last, segment = key
+        differences = filter(None, map(chosen.describe_difference, sizes))
+        handed_over.append(
             {
                 "operation": operation,
                 "sizes": sizes,
@@ -195,10 +222,14 @@ def as_data(done: Export, path: Path) -> ExportData:
                 "number": chosen.number,
                 "segment": segment or None,
                 "ours": chosen.catalogue_name or None,
-                "differs": next(filter(None, map(chosen.describe_difference, sizes)), None),
+                "differs": next(differences, None),
             }
-            for (operation, chosen, first, last, segment), sizes in sizes_by_choice.items()
-        ],
+        )
+    return {
+        "to": done.library,
+        "path": str(path),
+        "written": str(path) if done.cells else None,
+        "handed_over": handed_over,
         "refused": [
             {"where": r.source, "what": r.request, "sizes": sizes, "why": r.reason}
             for r, sizes in done.refusals.items()

@@ -18,16 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.bench.harness import timing
-from mpiprof.bench.harness.calls import import_mpi
-from mpiprof.bench.harness.case import Case
-from mpiprof.bench.harness.processors import measure_processor_use
-from mpiprof.bench.harness.timing import Int, Ranks
+from mpiprof.collectives.schedule import Problem
+from mpiprof.collectives.variant import NATIVE
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.progress import Progress
 from mpiprof.metrics.wait_states import score_instances
-from mpiprof.model.schedule import Problem
-from mpiprof.model.variant import NATIVE
+from mpiprof.papers.harness import timing
+from mpiprof.papers.harness.calls import import_mpi
+from mpiprof.papers.harness.case import Case
+from mpiprof.papers.harness.processors import measure_processor_use
+from mpiprof.papers.harness.timing import Int, Ranks
 
 MAX_ERROR_NS = 50_000
 MIN_LAPS = 4  # laps that must fit into the budget
@@ -66,14 +66,14 @@ class Task:
         """Return the case of a choice under a pattern."""
         return Case({}, self.operation, choice, self.problems[pattern], self.member_key)
 
-    def score_shot(self, shot: Measurement) -> float:
+    def score_shot(self, shot: ReplayMeasurement) -> float:
         """Return the score of one instance in ns."""
         problem = self.problems[shot.pattern]
         return float(score_instances(self.operation, shot.arrivals, shot.exits, problem))
 
 
 @dataclass(frozen=True)
-class Measurement:
+class ReplayMeasurement:
     """One measured instance: its pattern, arrivals and exits (joint clock) by member."""
 
     lap: int
@@ -88,7 +88,7 @@ class ReplayedTask:
     """Measurements of a task; `remaining`: the remaining choices, which ran correctly."""
 
     task: Task
-    shots: dict[str, list[Measurement]] = field(default_factory=dict)
+    shots: dict[str, list[ReplayMeasurement]] = field(default_factory=dict)
     remaining: list[str] = field(default_factory=list)
     cost_s: float = 0.0
 
@@ -225,7 +225,7 @@ def _run_lap(
         task = replayed[i].task
         targets, arrivals, exits = every[task.members, k, :].T
         off = int(np.abs(arrivals - targets).max())
-        shot = Measurement(lap, lap % len(task.problems), arrivals, exits, off)
+        shot = ReplayMeasurement(lap, lap % len(task.problems), arrivals, exits, off)
         replayed[i].shots[choice].append(shot)
 
 

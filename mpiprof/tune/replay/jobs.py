@@ -17,23 +17,23 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from mpiprof.bench.cluster import network as cluster
-from mpiprof.bench.harness import timing
+from mpiprof.collectives import machine
+from mpiprof.collectives.library_choice import identify_family
+from mpiprof.collectives.variant import NATIVE
 from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.facts.library_algorithms import find_algorithms
 from mpiprof.interface.progress import show_work
 from mpiprof.launch import ranks as launched
 from mpiprof.launch.job import find_rank, find_rank_count
-from mpiprof.libraries import find_algorithms
-from mpiprof.model import machine
-from mpiprof.model.library_choice import identify_family
-from mpiprof.model.variant import NATIVE
+from mpiprof.papers.cluster import network as cluster
+from mpiprof.papers.harness import timing
 from mpiprof.trace import Trace
 from mpiprof.trace.default_trace import choose_trace
 from mpiprof.tune.candidates import list_candidates
 from mpiprof.tune.replay import imposed_arrivals
 from mpiprof.tune.replay.imposed_arrivals import MAX_ERROR_NS, MIN_LAPS, Outcome, Task
 from mpiprof.tune.result import REPLAY, Result, Trial
-from mpiprof.tune.tasks import Work, choose_works
+from mpiprof.tune.tasks import TuningTask, choose_works
 
 MAX_PATTERNS = 12
 # Bytes of the messages into which a library's algorithms divide the data.
@@ -82,7 +82,7 @@ def replay_trace(request: ReplayRequest) -> ReplayedTrace | int:
 # ---- tasks
 
 
-def prepare_tasks(request: ReplayRequest, ranks: int | None) -> tuple[Trace, list[Work]]:
+def prepare_tasks(request: ReplayRequest, ranks: int | None) -> tuple[Trace, list[TuningTask]]:
     """Return the trace and the tasks that fit on so many ranks; raises UsageError if none fits."""
     from mpiprof.store.cached_trace import open_trace  # imports pandas, so on few ranks
 
@@ -94,12 +94,12 @@ def prepare_tasks(request: ReplayRequest, ranks: int | None) -> tuple[Trace, lis
         raise MpiprofError(f"{trace.path}: the trace has no blocking collective to replay")
     fitting = [w for w in works if ranks is None or w.members <= ranks]
     if not fitting:
-        most = min(w.members for w in works)
-        raise UsageError(f"--replay on {ranks} ranks: the trace requires at least {most}")
+        largest_size = min(w.members for w in works)
+        raise UsageError(f"--replay on {ranks} ranks: the trace requires at least {largest_size}")
     return trace, fitting[:MAX_WORKS]
 
 
-def make_tasks(trace: Trace, works: Sequence[Work], ranks: int) -> list[Task]:
+def make_tasks(trace: Trace, works: Sequence[TuningTask], ranks: int) -> list[Task]:
     """Return the tasks of the ranks."""
     table = trace.machine
     trace_machine = machine.machine_of_table(table, "meta.json") if table else machine.DEFAULT
@@ -115,7 +115,7 @@ def make_tasks(trace: Trace, works: Sequence[Work], ranks: int) -> list[Task]:
     return tasks
 
 
-def library_variants(trace: Trace, work: Work) -> list[str]:
+def library_variants(trace: Trace, work: TuningTask) -> list[str]:
     """Return the library's algorithms that may run there; the first lap drops the others."""
     family = identify_family(trace.mpi)
     if family is None or work.remote_size:
@@ -130,7 +130,7 @@ def library_variants(trace: Trace, work: Work) -> list[str]:
     ]
 
 
-def make_results(works: Sequence[Work], outcome: Outcome) -> list[Result]:
+def make_results(works: Sequence[TuningTask], outcome: Outcome) -> list[Result]:
     """Return the measurements as results: scores by lap, from instances with correct arrivals."""
     results = []
     for work, r in zip(works, outcome.replayed, strict=True):

@@ -67,7 +67,7 @@ ALGORITHM(allreduce, halving_doubling, HALVING_DOUBLING,
  * half down while it receives the other half; then the roles change. This takes one round more than
  * the exchange, not two. With more blocks both ranks send down first, because the chain of smaller
  * blocks is the critical path. */
-static struct move blocks_giving(const struct context *c, const struct blocks *b, bool first)
+static struct move blocks_giving(const struct context *c, const struct vector_blocks *b, bool first)
 {
     const int x = c->rank - b->own.begin, k = b->smaller.levels;
     const bool two = b->larger.levels < 0 && b->smaller.begin + (1 << k) == c->size;
@@ -87,7 +87,7 @@ static struct move blocks_giving(const struct context *c, const struct blocks *b
  * block. */
 static struct move blocks_sharing(const struct context *c, int64_t r)
 {
-    const struct blocks b = blocks_of(c->size, c->rank);
+    const struct vector_blocks b = blocks_of(c->size, c->rank);
     const int x = c->rank - b.own.begin;
 
     if (b.larger.levels >= 0 && r < 2) {
@@ -116,7 +116,7 @@ static struct move blocks_move(const struct context *c, int64_t r)
 
 static int64_t blocks_rounds(const struct context *c)
 {
-    const struct blocks b = blocks_of(c->size, c->rank);
+    const struct vector_blocks b = blocks_of(c->size, c->rank);
     const int received = b.larger.levels >= 0 ? 2 : 0, given = b.smaller.levels >= 0;
 
     return blocks_reducing_rounds(c) + received + b.own.levels + given + 1;

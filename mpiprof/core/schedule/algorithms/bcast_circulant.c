@@ -44,7 +44,7 @@ static int base_block(const struct circulant *s, int64_t v)
  * the list.
  */
 
-struct search {
+struct block_search {
     const struct circulant *s;
     int64_t v;
     int found;
@@ -52,14 +52,14 @@ struct search {
     int64_t *gets;
 };
 
-static void list_remove(struct search *f, int e)
+static void list_remove(struct block_search *f, int e)
 {
     f->next[f->previous[e + 1]] = f->next[e + 1];
     f->previous[f->next[e + 1]] = f->previous[e + 1];
 }
 
 /* Continue from process u with paths of skip e and smaller. `bound`: the process found last. */
-static void search_from(struct search *f, int64_t u, int64_t bound, int e)
+static void search_from(struct block_search *f, int64_t u, int64_t bound, int e)
 {
     const struct circulant *const s = f->s;
 
@@ -80,7 +80,7 @@ static void search_from(struct search *f, int64_t u, int64_t bound, int e)
 
 static void compute_gets(const struct circulant *s, int64_t v, int64_t *gets)
 {
-    struct search f = {.s = s, .v = v + s->skip[s->q], .gets = gets};
+    struct block_search f = {.s = s, .v = v + s->skip[s->q], .gets = gets};
     const int base = base_block(s, v);
 
     for (int e = 0; e <= s->q; e++) {

@@ -267,10 +267,10 @@ int64_t halving_doubling_rounds(const struct context *c)
 
 /* ---- binary blocks */
 
-struct blocks blocks_of(int size, int rank)
+struct vector_blocks blocks_of(int size, int rank)
 {
     const struct block none = {.levels = -1};
-    struct blocks b = {none, none, none};
+    struct vector_blocks b = {none, none, none};
     int begin = 0;
 
     for (int k = log2_floor(size); k >= 0; k--) {
@@ -291,14 +291,14 @@ struct blocks blocks_of(int size, int rank)
     return b;
 }
 
-static int64_t blocks_ratio(const struct blocks *b)
+static int64_t blocks_ratio(const struct vector_blocks *b)
 {
     return b->larger.levels < 0 ? 0 : INT64_C(1) << (b->larger.levels - b->own.levels);
 }
 
 int64_t blocks_reducing_rounds(const struct context *c)
 {
-    const struct blocks b = blocks_of(c->size, c->rank);
+    const struct vector_blocks b = blocks_of(c->size, c->rank);
 
     return b.own.levels + (b.smaller.levels >= 0) + blocks_ratio(&b);
 }
@@ -307,7 +307,7 @@ int64_t blocks_reducing_rounds(const struct context *c)
  * block. */
 struct move blocks_reducing(const struct context *c, int64_t r)
 {
-    const struct blocks b = blocks_of(c->size, c->rank);
+    const struct vector_blocks b = blocks_of(c->size, c->rank);
     const int x = c->rank - b.own.begin;
     struct move m = move_none();
 

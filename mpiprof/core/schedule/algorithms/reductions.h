@@ -74,11 +74,11 @@ struct block {
     int begin, levels;
 };
 
-struct blocks {
+struct vector_blocks {
     struct block own, larger, smaller; /* the rank's block, its predecessor and its successor */
 };
 
-struct blocks blocks_of(int size, int rank);
+struct vector_blocks blocks_of(int size, int rank);
 int64_t blocks_reducing_rounds(const struct context *c);
 struct move blocks_reducing(const struct context *c, int64_t r);
 

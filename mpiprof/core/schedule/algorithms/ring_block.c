@@ -8,7 +8,7 @@
  *
  * All input is known to every rank, so all ranks compute the same size. The number of candidates is
  * bounded, because each call runs the search: 40 us on a slow processor, up to MOST_TRIED
- * processes. model/pipeline_formulas.py has the same search.
+ * processes. collectives/pipeline_formulas.py has the same search.
  */
 #include "schedule/algorithms/building_blocks.h"
 

@@ -22,11 +22,11 @@
 #include "base/base.h"
 
 /* A process or a node: `count` entries of the list of processes from `first` on. */
-struct item {
+struct ring_item {
     int64_t data, first, count;
 };
 
-static struct item take_next(const struct item *items, int64_t *at, bool with_data)
+static struct ring_item take_next(const struct ring_item *items, int64_t *at, bool with_data)
 {
     while ((items[*at].data > 0) != with_data)
         (*at)++;
@@ -35,7 +35,7 @@ static struct item take_next(const struct item *items, int64_t *at, bool with_da
 
 /* Arrange n items so that the numbers of empty items before each item with data differ by at most
  * one. */
-static void spread(struct item *items, int64_t n, struct item *work)
+static void spread(struct ring_item *items, int64_t n, struct ring_item *work)
 {
     int64_t full = 0, at_full = 0, at_empty = 0, made = 0;
 
@@ -52,11 +52,11 @@ static void spread(struct item *items, int64_t n, struct item *work)
 }
 
 /* Move the last item with data to the end. */
-static void end_with_data(struct item *items, int64_t n)
+static void end_with_data(struct ring_item *items, int64_t n)
 {
     for (int64_t i = n - 1; i >= 0; i--)
         if (items[i].data > 0) {
-            const struct item last = items[i];
+            const struct ring_item last = items[i];
 
             memmove(items + i, items + i + 1, sizeof *items * (size_t)(n - 1 - i));
             items[n - 1] = last;
@@ -79,8 +79,8 @@ static int by_node(const void *a, const void *b)
 }
 
 /* List the processes by node and rank, and the range of each node. Returns the number of nodes. */
-static int64_t list_nodes(const struct problem *p, int64_t *order, struct item *processes,
-                          struct item *nodes)
+static int64_t list_nodes(const struct problem *p, int64_t *order, struct ring_item *processes,
+                          struct ring_item *nodes)
 {
     int64_t count = 0;
 
@@ -92,21 +92,21 @@ static int64_t list_nodes(const struct problem *p, int64_t *order, struct item *
         const int64_t data = p->counts != NULL ? p->counts[rank] : p->bytes;
 
         if (i == 0 || order[i] >> 32 != order[i - 1] >> 32)
-            nodes[count++] = (struct item){.first = i};
+            nodes[count++] = (struct ring_item){.first = i};
         nodes[count - 1].data += data;
         nodes[count - 1].count++;
-        processes[i] = (struct item){.data = data, .first = rank};
+        processes[i] = (struct ring_item){.data = data, .first = rank};
     }
     return count;
 }
 
 bool ring_order(const struct problem *p, int64_t *order)
 {
-    struct item *const processes = memory_allocate(sizeof *processes * 3 * (size_t)p->size);
+    struct ring_item *const processes = memory_allocate(sizeof *processes * 3 * (size_t)p->size);
 
     if (processes == NULL)
         return false;
-    struct item *const nodes = processes + p->size, *const work = nodes + p->size;
+    struct ring_item *const nodes = processes + p->size, *const work = nodes + p->size;
     const int64_t count = list_nodes(p, order, processes, nodes);
     int64_t placed = 0;
 

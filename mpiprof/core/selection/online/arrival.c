@@ -178,7 +178,7 @@ static int64_t maximum(int64_t a, int64_t b)
 }
 
 /* Return the earliest time at which any algorithm lets this member leave instance i: the last
- * arrival of awaited_ranks() in mpiprof/operations.py. */
+ * arrival of awaited_ranks() in mpiprof/facts/operations.py. */
 static int64_t earliest_exit(const struct arrivals *w, int i)
 {
     const struct sum_max *const all = w->output + EACH * i;

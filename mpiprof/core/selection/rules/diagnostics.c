@@ -187,8 +187,9 @@ static const char *const obstacles[OBSTACLES] = {
                           "leave them at their defaults",
     [OBSTACLE_NOT_ASKED] = "not all members request library algorithms",
     [OBSTACLE_FIXED] = "the library reads this setting only at its start, or has no such setting",
-    [OBSTACLE_DUPLICATE] = "no private communicator was available: other communicators use the 64 "
-                           "that a process may have, or MPI_Comm_idup was called",
+    [OBSTACLE_DUPLICATE] =
+        "no private communicator was available: other communicators use the 64 "
+        "that a process may have, or the program was creating one at each attempt",
     [OBSTACLE_PROGRAM] = "the program has set its control variable itself"};
 
 /* The same for communicators. */
@@ -201,7 +202,8 @@ static const char *const refusals[REFUSALS] = {
         "several threads created communicators with the same members at once, which cannot be "
         "distinguished: pass different tags to MPI_Intercomm_create",
     [REFUSED_BUSY] =
-        "another thread was creating a communicator at each attempt to create a private one"};
+        "the program was creating a communicator, in another thread or by MPI_Comm_idup, at each "
+        "attempt to create a private one"};
 
 static void say_left(int count, const char *noun, const char *left_to, const char *reason)
 {

@@ -1,1 +1,0 @@
-"""Traces in the recorder's format, from arrays or simulated programs, for tests and benchmarks."""
