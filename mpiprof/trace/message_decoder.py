@@ -63,6 +63,7 @@ class Decoder(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("rank", "shape_count", "low_ns", "high_ns")),
         *((name, ctypes.c_int64) for name in ("from_ns", "until_ns", "margin_ns")),
+        ("complete_until_ns", ctypes.c_int64),
         *((name, ctypes.c_int64) for name in ("origin_ns", "offset_ns")),
         ("drift", ctypes.c_double),
         ("shapes", ctypes.c_void_p),
@@ -88,12 +89,14 @@ class MessageDecoder:
         begin_ns: int = START_NS,
         end_ns: int = END_NS,
         margin_ns: int = 0,
+        complete_until_ns: int = END_NS,
     ) -> None:
         """Prepare tables with these capacities; raises OSError if that is too much memory.
 
         Rows that are not needed take no memory. Records beyond the capacity are ignored, intervals
         that begin before or after the given times, and calls that end or begin `margin_ns` before
-        or after.
+        or after. Calls that begin after `complete_until_ns` are ignored, too, and intervals that
+        end after it, because the logs of other ranks have ended.
         """
         self._tables = {
             table: {name: _reserve(count, dtype) for name, dtype in columns.items()}
@@ -103,6 +106,7 @@ class MessageDecoder:
             from_ns=begin_ns,
             until_ns=end_ns,
             margin_ns=margin_ns,
+            complete_until_ns=complete_until_ns,
             **{f"{table}_room": count for table, count in zip(COLUMNS, rows, strict=True)},
             **{
                 f"{table}_{name}": column.ctypes.data

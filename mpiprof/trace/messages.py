@@ -74,11 +74,14 @@ def read_message_logs(
 ) -> tuple[MessageCalls, Intervals]:
     """Return the logged message calls and intervals of some ranks, which one pass reads.
 
-    newest: only of each thread's last chunk. span: begin and end of the times in which intervals
-    begin, and how long before and after them calls are read.
+    newest: only of each thread's last chunk, also after the log of another rank has ended. span:
+    begin and end of the times in which intervals begin, and how long before and after them calls
+    are read.
     """
+    until = None if newest else trace.complete_until_ns
+    limits = *span, END_NS if until is None else until
     threads_of = {rank: _list_event_chunks(trace, rank, newest) for rank in ranks}
-    decoder = _make_decoder(trace, [of for threads in threads_of.values() for of in threads], span)
+    decoder = _make_decoder(trace, [of for threads in threads_of.values() for of in threads], limits)
     for rank, threads in threads_of.items():
         blocks = (read_intact(trace, chunks) for chunks in threads)
         shapes, clock = trace.tables.shape_map(rank), trace.clock_of(rank)
@@ -92,16 +95,16 @@ def read_message_logs(
 
 
 def _make_decoder(
-    trace: Records, threads: Sequence[Sequence[Chunk]], span: tuple[int, int, int]
+    trace: Records, threads: Sequence[Sequence[Chunk]], limits: tuple[int, int, int, int]
 ) -> MessageDecoder:
-    """Return a decoder of all records of some threads; span: as read_message_logs."""
+    """Return a decoder of all records of some threads; limits: as MessageDecoder."""
     # Counting the rows of each table would require to read all records twice.
     most = count_capacity(itertools.chain.from_iterable(threads))
     try:
-        return MessageDecoder([most] * len(COLUMNS), *span)
+        return MessageDecoder([most] * len(COLUMNS), *limits)
     except OSError:
         every = (block for chunks in threads for block in read_intact(trace, chunks))
-        return MessageDecoder(count_rows(every), *span)
+        return MessageDecoder(count_rows(every), *limits)
 
 
 def _list_event_chunks(trace: Records, rank: int, newest: bool) -> list[list[Chunk]]:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 from support.dataset_traces import run_verb
+from support.interval_records import interval
+from support.message_traces import call
 from support.synthetic import Synthetic
 
 import mpiprof
@@ -101,3 +103,22 @@ def test_calls_after_the_end_of_the_first_log_do_not_count(tmp_path: Path) -> No
     assert trace.run_times.collective.value == 20 * MS
     _, text, _ = run_verb("report", tmp_path / "t")
     assert "is in collectives of which not all ranks' calls are in the trace" not in text
+
+
+def test_messages_and_intervals_after_the_end_of_the_first_log_do_not_count(tmp_path: Path) -> None:
+    """The log of rank 1 ends after 40 ms. An interval that ends later counts neither."""
+    synthetic = Synthetic(2)
+    synthetic.started_ns = 0
+    at = 2 * MS * np.arange(20)[:, None] + np.array([[0, MS]])
+    synthetic.add_collective("allreduce", at, np.repeat(at[:, 1:], 2, 1), site="app.py:3:main")
+    synthetic.ended_ns = 200 * MS
+    wait = synthetic.add_shape(0, "wait", "world", site="app.py:5:main", peer=None)
+    for begin in (10, 38, 60):
+        work = interval(wait, wait, begin * MS, (begin + 3) * MS)
+        synthetic.add_messages(0, work)
+        synthetic.add_messages(0, call(wait, (begin + 3) * MS, (begin + 4) * MS))
+    limit = {"at_ns": int(synthetic.to_local(1, 40 * MS)), "bytes": 1 << 20}
+    synthetic.lines[1].append({"rank": 1, "limit": limit})
+    trace = mpiprof.open(synthetic.write(tmp_path / "t"))
+    assert (trace.intervals["begin_ns"] - trace.run_start_ns).tolist() == [10 * MS]
+    assert (trace.message_calls["enter_ns"] - trace.run_start_ns).tolist() == [13 * MS]

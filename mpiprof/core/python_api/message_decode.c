@@ -22,6 +22,7 @@ struct decoder {
     int64_t rank, shape_count, low_ns, high_ns; /* possible times, on the node's clock */
     int64_t from_ns, until_ns;    /* intervals that begin at other times are not needed, */
     int64_t margin_ns;            /* nor calls that end or begin so long before or after */
+    int64_t complete_until_ns;    /* later calls and intervals lack those of other ranks */
     int64_t origin_ns, offset_ns; /* of the clock, as in trace/clock.py */
     double drift;
     const int32_t *shapes; /* joint number of each of the rank's shapes, or UNKNOWN */
@@ -115,7 +116,9 @@ static int64_t row_begin(struct decoder *d, const struct record *r)
 /* Returns true if a call ends before or begins after the required times. */
 static bool is_outside(const struct decoder *d, const struct record *r)
 {
-    return to_global(d, r->enter_ns) >= d->until_ns + d->margin_ns ||
+    const int64_t enter_ns = to_global(d, r->enter_ns);
+
+    return enter_ns >= d->until_ns + d->margin_ns || enter_ns >= d->complete_until_ns ||
            (r->exit_ns != 0 && to_global(d, r->exit_ns) < d->from_ns - d->margin_ns);
 }
 
@@ -224,8 +227,10 @@ static void add_interval(struct decoder *d, const struct record *r,
     const struct record *const pressure = before[has_counters ? 2 + (threads != NULL) : 0];
     const bool has_pressure = pressure->kind == KIND_interval_pressure;
     const int64_t row = d->intervals, begin_ns = to_global(d, r->enter_ns);
+    const int64_t end_ns = to_global(d, r->exit_ns);
 
-    if (begin_ns < d->from_ns || begin_ns >= d->until_ns || row >= d->room.intervals ||
+    if (begin_ns < d->from_ns || begin_ns >= d->until_ns || end_ns > d->complete_until_ns ||
+        row >= d->room.intervals ||
         (has_counters && d->counters >= d->room.counters) ||
         (has_pressure && d->pressures >= d->room.pressures))
         return;
@@ -237,7 +242,7 @@ static void add_interval(struct decoder *d, const struct record *r,
         return;
     }
     d->begin_ns[row] = begin_ns;
-    d->end_ns[row] = to_global(d, r->exit_ns);
+    d->end_ns[row] = end_ns;
     d->before_shape[row] = ahead;
     d->after_shape[row] = after;
     d->interval_rank[row] = (int32_t)d->rank;
