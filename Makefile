@@ -110,7 +110,7 @@ papers: $(VENV)/openmpi/.test
 	PYTHONPATH=tests $(VENV)/openmpi/bin/python docs/tools/papers.py $(QUICK)
 
 LINT := $(VENV)/mpich/bin
-C_SOURCES = $(shell find mpiprof/core mpiprof/papers samples tests -name '*.[ch]')
+C_SOURCES = $(shell find mpiprof/core mpiprof/collectives/papers samples tests -name '*.[ch]')
 lint: $(VENV)/mpich/.lint
 	$(LINT)/ruff check .
 	$(LINT)/python -m pytest -q -p no:xdist tests/unit/test_structure.py

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from mpiprof.account.variance_components import lateness_after_others
 from mpiprof.interface.format_units import format_time
 from mpiprof.interface.svg import DataPicture
 from mpiprof.interface.tokens import name_operation_colour
-from mpiprof.metrics.variance_components import lateness_after_others
 from mpiprof.reports.pictures.aligned_runs import AlignedRun, Bar, draw_aligned_runs, list_values
-from mpiprof.timeline.window import Timeline
 from mpiprof.trace.types import Array, Int
 
 from . import trace_figures
+from .timeline.window import Timeline
 from .trace_data import TraceData
 from .url_state import PageState
 

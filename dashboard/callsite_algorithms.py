@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from dash import dcc, html
 from dash.development.base_component import Component
 
+from mpiprof.collectives.tune import result
 from mpiprof.errors import UsageError
 from mpiprof.interface.format_units import (
     UNKNOWN,
@@ -19,7 +20,6 @@ from mpiprof.interface.format_units import (
     format_time,
 )
 from mpiprof.interface.shell_hints import format_command, switch_value
-from mpiprof.tune import result
 
 from . import components, filtered_tables, predictions
 from . import url_state as states

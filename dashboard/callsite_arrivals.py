@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.arrival_statistics import LateRank, find_late_rank
-from mpiprof.metrics.arrival_pattern import read_arrival_pattern
-from mpiprof.metrics.rank_totals import read_instance
+from mpiprof.account.arrival_pattern import read_arrival_pattern
+from mpiprof.account.rank_totals import read_instance
+from mpiprof.causes.arrival_statistics import LateRank, find_late_rank
 from mpiprof.reports.pictures.rank_rows import MAX_ROWS, make_rank_rows, run_starts
 from mpiprof.reports.words.ranks_and_steps import describe_location, host_of
 

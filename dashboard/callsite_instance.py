@@ -12,8 +12,8 @@ from dash import Input, Output, State, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
+from mpiprof.account.instance_series import find_worst_instance
 from mpiprof.interface.format_units import capitalise, format_instance, format_time, shorten_text
-from mpiprof.metrics.instance_series import find_worst_instance
 from mpiprof.reports.pictures.rank_rows import HEIGHT_PX
 
 from . import components, filtered_tables, trace_figures

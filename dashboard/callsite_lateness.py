@@ -10,7 +10,7 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
-from mpiprof.diagnosis.arrival_statistics import ArrivalStatistics, LateRank
+from mpiprof.causes.arrival_statistics import ArrivalStatistics, LateRank
 from mpiprof.interface.format_units import format_count, format_ranks
 from mpiprof.reports import callsite_stages
 from mpiprof.reports.words import callsite_sentences, conclusion

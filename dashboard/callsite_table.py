@@ -8,8 +8,8 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
+from mpiprof.account import columns
 from mpiprof.interface.format_units import UNKNOWN, capitalise, shorten_text
-from mpiprof.metrics import columns
 from mpiprof.reports.site_labels import explain_address, format_site, lacks_line
 
 from . import components, source_excerpt

@@ -11,7 +11,7 @@ import pandas as pd
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from mpiprof.diagnosis.time_changes import measure_run_times
+from mpiprof.causes.time_changes import measure_run_times
 from mpiprof.interface.format_units import format_count, format_time, shorten_text
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.interface.svg import DataPicture

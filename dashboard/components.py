@@ -15,11 +15,11 @@ from dash import Input, Output, State, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
+from mpiprof.account.column import QUANTITIES
+from mpiprof.account.columns import quantity_of
 from mpiprof.errors import MpiprofError
 from mpiprof.interface import tokens
 from mpiprof.interface.svg import DataPicture, TableRow
-from mpiprof.metrics.column import QUANTITIES
-from mpiprof.metrics.columns import quantity_of
 
 from . import theme
 from .picture import Picture

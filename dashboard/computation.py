@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from mpiprof.errors import MpiprofError
-from mpiprof.store import cache
-from mpiprof.timeline.segments import Progress
+from mpiprof.formats import cache
+
+from .timeline.segments import Progress
 
 log = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ import dash
 from dash import Input, Output, html
 from dash.development.base_component import Component
 
+from mpiprof.account.tables import communicator_names
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.format_units import format_count, format_ranks, shorten_text
-from mpiprof.metrics.tables import communicator_names
 from mpiprof.trace import Trace
 
 from . import components, filtered_tables

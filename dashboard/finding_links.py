@@ -7,7 +7,7 @@ from typing import Any
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from mpiprof.diagnosis.finding import MIN_CAUSE_SHARE, Finding, find_causes_at
+from mpiprof.causes.finding import MIN_CAUSE_SHARE, Finding, find_causes_at
 from mpiprof.interface.format_units import shorten_text
 from mpiprof.reports.site_labels import make_callsite_key
 from mpiprof.reports.words import finding_sentences

@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.account.problem_size import make_problem
+from mpiprof.account.shape_names import is_native
 from mpiprof.collectives.machine import DEFAULT, machine_of_table, scale_machine
 from mpiprof.collectives.problem_spec import find_algorithm, set_parameters
 from mpiprof.collectives.schedule import Schedule
 from mpiprof.collectives.simulate import Timing, simulate
 from mpiprof.collectives.variant import Variant
 from mpiprof.errors import MpiprofError
-from mpiprof.metrics.problem_size import make_problem
-from mpiprof.metrics.shape_names import is_native
-from mpiprof.timeline.segments import COMPLETION, OPEN
-from mpiprof.timeline.window import Timeline
 from mpiprof.trace.types import Array, Float
+
+from .timeline.segments import COMPLETION, OPEN
+from .timeline.window import Timeline
 
 MAX_MEMBERS = 256
 MAX_MESSAGES = 20_000

@@ -11,7 +11,8 @@ import plotly.graph_objects as go
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from mpiprof.diagnosis.finding import MIN_PARTIAL_SHARE, Finding
+from mpiprof.account.rank_pairs import list_waiting_pairs
+from mpiprof.causes.finding import MIN_PARTIAL_SHARE, Finding
 from mpiprof.errors import UsageError
 from mpiprof.interface.format_units import (
     format_count,
@@ -20,7 +21,6 @@ from mpiprof.interface.format_units import (
     format_time,
     shorten_text,
 )
-from mpiprof.metrics.rank_pairs import list_waiting_pairs
 from mpiprof.reports.overview import proof
 from mpiprof.reports.pictures.caused_waits import CausedWaits, draw_caused_waits
 from mpiprof.reports.site_labels import format_site

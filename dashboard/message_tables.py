@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.metrics.callsites import make_message_table
-from mpiprof.metrics.message_callsite_sums import KEYS, MessageCallsiteSums, find_located_waits
-from mpiprof.metrics.rank_pairs import MAX_PAIR_ROWS, PairMatrix, make_pair_matrix, make_pair_table
+from mpiprof.account.callsites import make_message_table
+from mpiprof.account.message_callsite_sums import KEYS, MessageCallsiteSums, find_located_waits
+from mpiprof.account.rank_pairs import MAX_PAIR_ROWS, PairMatrix, make_pair_matrix, make_pair_table
 from mpiprof.reports.site_labels import places
 
 from .trace_data import TraceData

@@ -81,7 +81,7 @@ class Plots:
     def stages(self, site: Site = None) -> NotebookPicture:
         """Stages at which the lateness of a call site's late rank begins."""
         callsite = self._callsite_number(site)
-        late = import_module("mpiprof.diagnosis.arrival_statistics").find_late_rank(
+        late = import_module("mpiprof.causes.arrival_statistics").find_late_rank(
             self._trace, callsite
         )
         if late is None or not late.knows_stages:
@@ -103,8 +103,8 @@ class Plots:
         charts = import_module("mpiprof.reports.changes_chart")
         if measure not in charts.MEASURES:
             raise UsageError(f"{measure}: no such measure; known: {', '.join(charts.MEASURES)}")
-        compared = import_module("mpiprof.diagnosis.compare").compare([self._trace], [other])
-        difference = import_module("mpiprof.diagnosis.compare_verdict").judge_difference(compared)
+        compared = import_module("mpiprof.causes.compare").compare([self._trace], [other])
+        difference = import_module("mpiprof.causes.compare_verdict").judge_difference(compared)
         find = import_module("mpiprof.reports.words.compare_sentences").incomparable_sentence
         if reason := find(difference, [self._trace], [other]):
             raise UsageError(reason)
@@ -144,7 +144,7 @@ class Plots:
         callsite = self._callsite_number(site)
         state = import_dashboard("url_state").PageState()
         rows = import_dashboard("filtered_tables").filtered_instances(self._data, callsite, state)
-        find_worst = import_module("mpiprof.metrics.instance_series").find_worst_instance
+        find_worst = import_module("mpiprof.account.instance_series").find_worst_instance
         at = find_worst(rows) if number is None else number
         if not 0 <= at < len(rows):
             raise UsageError(
@@ -172,7 +172,7 @@ class Plots:
 
     @cached_property
     def _verdict(self) -> Any:
-        verdict = import_module("mpiprof.diagnosis.findings")
+        verdict = import_module("mpiprof.causes.findings")
         return verdict.make_verdict(self._trace, self._trace.derive("findings"))
 
     def _show(self, svg: str, note: str, width: float = 0.0) -> NotebookPicture:

@@ -10,8 +10,8 @@ import pandas as pd
 from dash import dcc, html
 from dash.development.base_component import Component
 
+from mpiprof.account.rank_pairs import MAX_WAIT_ROWS, PairMatrix, list_waiting_pairs, select_pairs
 from mpiprof.interface.format_units import format_count, format_share, format_time, shorten_text
-from mpiprof.metrics.rank_pairs import MAX_WAIT_ROWS, PairMatrix, list_waiting_pairs, select_pairs
 from mpiprof.reports.words import message_sentences
 from mpiprof.reports.words.ranks_and_steps import describe_location
 from mpiprof.trace.types import Float, Int

@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mpiprof.causes.findings import Gain
 from mpiprof.collectives import machine as machines
 from mpiprof.collectives.machine import Machine
 from mpiprof.collectives.schedule import Problem
-from mpiprof.diagnosis.findings import Gain
+from mpiprof.collectives.tune import predict, result, tasks
+from mpiprof.collectives.tune.candidates import list_candidates
+from mpiprof.collectives.tune.predict import make_gain
+from mpiprof.collectives.tune.tasks import Pattern, TuningTask
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.interface.format_units import format_count
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.trace.types import Float
-from mpiprof.tune import predict, result, tasks
-from mpiprof.tune.candidates import list_candidates
-from mpiprof.tune.predict import make_gain
-from mpiprof.tune.tasks import Pattern, TuningTask
 
 from .trace_data import TraceData
 

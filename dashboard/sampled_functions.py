@@ -14,8 +14,8 @@ from dash import Input, Output, Patch, State, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
-from mpiprof.diagnosis import sampled_code
-from mpiprof.diagnosis.sampled_code import StackTree
+from mpiprof.causes import sampled_code
+from mpiprof.causes.sampled_code import StackTree
 from mpiprof.interface.format_units import format_ranks
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.reports.words import stack_sentences

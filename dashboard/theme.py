@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from mpiprof.account.shape_names import is_native
 from mpiprof.interface.tokens import (
     CYCLE,
     FONT,
@@ -23,7 +24,6 @@ from mpiprof.interface.tokens import (
     name_operation_colour,
     operation_colour,
 )
-from mpiprof.metrics.shape_names import is_native
 
 OUTSIDE = "#9AA5B1"
 BALANCED = GREEN

@@ -22,25 +22,25 @@ import pandas as pd
 from flask import Response, request
 
 from mpiprof.errors import MpiprofError
+from mpiprof.formats import cache
 from mpiprof.interface.progress import listen_to_progress
 from mpiprof.reports.words import finding_sentences
 from mpiprof.reports.words.ranks_and_steps import accented_ranks
-from mpiprof.store import cache
-from mpiprof.timeline import find as timeline_find
-from mpiprof.timeline import selection, wait_chain
-from mpiprof.timeline.build import resolve_with_tiles
-from mpiprof.timeline.late_ranks import find_late_ranks, list_causes, order_blamed_ranks
-from mpiprof.timeline.longest_waits import list_longest_waits
-from mpiprof.timeline.message_marks import MessageMarks, list_message_marks, read_message_marks
-from mpiprof.timeline.message_sums import share_messages, sum_messages
-from mpiprof.timeline.row_layout import COLOURS, SORTS
-from mpiprof.timeline.segments import Progress
-from mpiprof.timeline.window import MAX_PIXELS, MissingTiles, Request, ResolvedRequest, Timeline
 from mpiprof.trace.types import Array
 
 from . import instance_messages, theme
 from . import url_state as states
 from .computation import BackgroundComputation, BusyError
+from .timeline import find as timeline_find
+from .timeline import selection, wait_chain
+from .timeline.build import resolve_with_tiles
+from .timeline.late_ranks import find_late_ranks, list_causes, order_blamed_ranks
+from .timeline.longest_waits import list_longest_waits
+from .timeline.message_marks import MessageMarks, list_message_marks, read_message_marks
+from .timeline.message_sums import share_messages, sum_messages
+from .timeline.row_layout import COLOURS, SORTS
+from .timeline.segments import Progress
+from .timeline.window import MAX_PIXELS, MissingTiles, Request, ResolvedRequest, Timeline
 from .timeline_process import build_tiles
 from .trace_data import TraceContext, TraceData
 from .trace_figures import open_timeline

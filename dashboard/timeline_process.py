@@ -21,11 +21,12 @@ from typing import Any
 import numpy as np
 
 from mpiprof.errors import MpiprofError
-from mpiprof.store import cache, cached_trace
-from mpiprof.timeline.build import build_first_tiles, find_events, open_or_build
-from mpiprof.timeline.segments import Events, Progress
-from mpiprof.timeline.window import MissingTiles, Timeline
+from mpiprof.formats import cache, cached_trace
 from mpiprof.trace import Trace
+
+from .timeline.build import build_first_tiles, find_events, open_or_build
+from .timeline.segments import Events, Progress
+from .timeline.window import MissingTiles, Timeline
 
 # Calls of a trace from which on it is prepared in a process. A thread prepares fewer calls in
 # about the time in which a process imports its modules.

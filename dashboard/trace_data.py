@@ -25,13 +25,13 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
+from mpiprof.account.tables import communicator_names
 from mpiprof.errors import MpiprofError, TraceError
+from mpiprof.formats import cache, cached_trace
 from mpiprof.hang.words import verdict_text
 from mpiprof.interface.format_units import lower_first
-from mpiprof.metrics.tables import communicator_names
 from mpiprof.reports.run_summary import RunSummary, identify_run, summarise_run
 from mpiprof.reports.words.ranks_and_steps import host_of
-from mpiprof.store import cache, cached_trace
 from mpiprof.trace import Trace
 from mpiprof.trace.trace import WorkerPool
 from mpiprof.trace.types import Bool, Int
@@ -160,7 +160,7 @@ class TraceData:
             return self._busy.setdefault(key, threading.RLock())
 
     def derive(self, name: str, *arguments: Any) -> Any:
-        """Return a derived table of the trace (see mpiprof.diagnosis.lazy_tables.DERIVED)."""
+        """Return a derived table of the trace (see mpiprof.causes.lazy_tables.DERIVED)."""
         return self.trace.derive(name, *arguments)
 
     def start_preparation(self) -> None:
@@ -177,12 +177,12 @@ class TraceData:
 
     @property
     def callsites(self) -> pd.DataFrame:
-        """The trace's `callsites` (see mpiprof.metrics.callsites)."""
+        """The trace's `callsites` (see mpiprof.account.callsites)."""
         return self.derive("callsites")
 
     @property
     def instances(self) -> pd.DataFrame:
-        """The trace's `instances` (see mpiprof.metrics.tables)."""
+        """The trace's `instances` (see mpiprof.account.tables)."""
         return self.derive("instances")
 
     # Filters

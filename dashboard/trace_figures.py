@@ -9,18 +9,13 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from mpiprof.diagnosis.compare import compare as compared
+from mpiprof.account.instance_series import find_worst_instance
+from mpiprof.account.rank_pairs import MAX_WAIT_ROWS, WaitMatrix
+from mpiprof.causes.compare import compare as compared
 from mpiprof.errors import MpiprofError
+from mpiprof.formats import cached_trace
 from mpiprof.interface.format_units import unit_of
-from mpiprof.metrics.instance_series import find_worst_instance
-from mpiprof.metrics.rank_pairs import MAX_WAIT_ROWS, WaitMatrix
 from mpiprof.reports.changes_chart import name_places
-from mpiprof.store import cached_trace
-from mpiprof.timeline.build import resolve_with_tiles
-from mpiprof.timeline.row_layout import label_ranks
-from mpiprof.timeline.segments import Progress
-from mpiprof.timeline.sums import NO_STATE
-from mpiprof.timeline.window import Request, Timeline
 from mpiprof.trace.types import Array
 
 from . import (
@@ -35,6 +30,11 @@ from .figures import algorithms as races
 from .figures import axes, rank_pairs, stacks
 from .figures import callsite as figures
 from .figures import instance as instances
+from .timeline.build import resolve_with_tiles
+from .timeline.row_layout import label_ranks
+from .timeline.segments import Progress
+from .timeline.sums import NO_STATE
+from .timeline.window import Request, Timeline
 from .timeline_process import build_tiles, open_events
 from .trace_data import TraceData
 from .url_state import PageState

@@ -23,11 +23,11 @@ def open(path: str | os.PathLike[str]) -> Trace:  # noqa: A001 (the name users e
 
     Raises TraceError if nothing in it is readable.
     """
+    from mpiprof.account.shape_names import name_shapes
+    from mpiprof.causes.lazy_tables import DERIVED
     from mpiprof.dashboard.notebook import Plots, list_findings
     from mpiprof.dashboard.notebook_tables import NotebookTables
-    from mpiprof.diagnosis.lazy_tables import DERIVED
     from mpiprof.formats.otf2 import open_converted
-    from mpiprof.metrics.shape_names import name_shapes
     from mpiprof.trace import Trace
 
     shown = {"findings": list_findings, "plot": Plots, "show": NotebookTables}

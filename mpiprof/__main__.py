@@ -117,7 +117,7 @@ def run_verb(words: Sequence[str]) -> int:
     args.workers = None
     if getattr(args, "dask", None) is None:
         return int(module.run(args))
-    from mpiprof.store.dask_workers import connect_workers
+    from mpiprof.formats.dask_workers import connect_workers
 
     with connect_workers(args.dask) as args.workers:
         return int(module.run(args))

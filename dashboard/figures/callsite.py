@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from mpiprof.diagnosis.arrival_statistics import LateRank
+from mpiprof.account.arrival_pattern import ArrivalPattern
+from mpiprof.causes.arrival_statistics import LateRank
 from mpiprof.interface.format_units import format_factor, format_time, unit_of
 from mpiprof.interface.tokens import get_colour
-from mpiprof.metrics.arrival_pattern import ArrivalPattern
 from mpiprof.reports.pictures.rank_rows import HEIGHT_PX, RankRows, make_row_ticks, run_starts
 from mpiprof.trace.types import Float, Int
 

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from mpiprof.account.variance_components import lateness_after_others
 from mpiprof.interface.format_units import format_count, format_factor, format_time, unit_of
 from mpiprof.interface.tokens import get_colour
-from mpiprof.metrics.variance_components import lateness_after_others
 from mpiprof.reports.pictures.rank_rows import HEIGHT_PX
 from mpiprof.trace.types import Array, Float
 

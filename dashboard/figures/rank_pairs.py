@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from mpiprof.account.rank_pairs import WaitMatrix
 from mpiprof.interface.format_units import unit_of
 from mpiprof.interface.tokens import get_colour
-from mpiprof.metrics.rank_pairs import WaitMatrix
 from mpiprof.reports.pictures.pair_matrix import QUANTITIES
 from mpiprof.reports.pictures.rank_rows import MAX_ROWS
 from mpiprof.trace.types import Float, Int

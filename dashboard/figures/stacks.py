@@ -8,7 +8,7 @@ from html import escape
 import numpy as np
 import plotly.graph_objects as go
 
-from mpiprof.diagnosis.sampled_code import StackTree
+from mpiprof.causes.sampled_code import StackTree
 from mpiprof.interface.format_units import format_count, format_share, format_time
 from mpiprof.interface.tokens import choose_ink, get_colour, mix_colours
 from mpiprof.reports.pictures.flame_graph import (

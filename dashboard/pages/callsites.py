@@ -2,7 +2,7 @@
 
 The URL contains the order of the grid, `sort=-wait_share,sites` (minus: descending), and its
 filters, `where={"bytes": 65536}`. A filter is a substring of a text column or the minimum of a
-number. The columns are those of metrics/columns.py.
+number. The columns are those of account/columns.py.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from dash import Input, Output, State, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
+from mpiprof.account import columns
+from mpiprof.account.columns import Column
 from mpiprof.interface.format_units import UNKNOWN, shorten_text
 from mpiprof.interface.tokens import SIZE
-from mpiprof.metrics import columns
-from mpiprof.metrics.columns import Column
 from mpiprof.reports.json import plain_number
 from mpiprof.reports.words import callsite_sentences
 

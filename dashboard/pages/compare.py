@@ -13,8 +13,8 @@ from dash import Input, Output, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
-from mpiprof.diagnosis.cause_changes import NO_CHANGES, compare_ledgers
-from mpiprof.diagnosis.compare_verdict import judge_difference
+from mpiprof.causes.cause_changes import NO_CHANGES, compare_ledgers
+from mpiprof.causes.compare_verdict import judge_difference
 from mpiprof.interface.format_units import UNKNOWN, format_change, format_time, shorten_text
 from mpiprof.reports.words import callsite_sentences
 from mpiprof.reports.words.compare_sentences import incomparable_sentence, verdict_paragraphs

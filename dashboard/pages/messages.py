@@ -11,8 +11,8 @@ from dash import Input, Output, Patch, State, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
+from mpiprof.account.message_callsite_sums import are_waits_known
 from mpiprof.interface.shell_hints import format_command
-from mpiprof.metrics.message_callsite_sums import are_waits_known
 from mpiprof.reports.pictures import pair_matrix
 from mpiprof.reports.words import message_sentences
 

@@ -10,8 +10,8 @@ import dash
 from dash import Input, Output, dcc, html
 from dash.development.base_component import Component
 
-from mpiprof.diagnosis.finding import Finding, is_blamed
-from mpiprof.diagnosis.findings import Verdict, make_verdict
+from mpiprof.causes.finding import Finding, is_blamed
+from mpiprof.causes.findings import Verdict, make_verdict
 from mpiprof.interface.format_units import (
     UNKNOWN,
     format_count,

@@ -17,7 +17,7 @@ from pathlib import Path
 from markers import replace_between
 from support.dashboard_server import chromium
 
-from mpiprof.papers.reports import PAPERS
+from mpiprof.collectives.papers.reports import PAPERS
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"

@@ -1,1 +1,4 @@
-"""The account of a run: the time of every thread, as a sequence of segments."""
+"""The account of a run: waits, sums of calls, and the time of every thread as segments.
+
+`wait_states` is the one definition of a wait. No plotting, no command line, no MPI.
+"""

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.account.collective_waits import MIN_INSIDE_NS, CollectiveWaits
+from mpiprof.account.message_waits import find_wait_ends
+from mpiprof.account.row_order import join_columns, put_in_order
 from mpiprof.facts.operations import MESSAGE_OPERATIONS
-from mpiprof.metrics.collective_waits import MIN_INSIDE_NS, CollectiveWaits
-from mpiprof.metrics.message_waits import find_wait_ends
-from mpiprof.metrics.row_order import join_columns, put_in_order
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Int

@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.account.call_times import find_times_in_calls
+from mpiprof.account.collective_waits import CollectiveWaits
 from mpiprof.account.delay_graph import DelayCosts, DelayGraph, Waits, WorkIntervals
+from mpiprof.account.message_callsite_sums import weigh_waits
 from mpiprof.account.record_gaps import MessageTime, RecordGaps, find_message_time, find_record_gaps
+from mpiprof.account.row_order import join_columns, number_codes, order_by_rank, order_from_latest
+from mpiprof.account.sampling_estimates import callsite_scales
 from mpiprof.account.work_intervals import find_intervals, number_same_work
 from mpiprof.interface.analysis_library import Struct, call_library
-from mpiprof.metrics.collective_waits import CollectiveWaits
-from mpiprof.metrics.message_callsite_sums import weigh_waits
-from mpiprof.metrics.row_order import join_columns, number_codes, order_by_rank, order_from_latest
-from mpiprof.metrics.sampling_estimates import callsite_scales
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Float, Int
 
@@ -38,7 +38,7 @@ class Delays:
 
     sites: pairs of sites (before, after) by key of the intervals. The intervals inside calls have
     the pairs (site, INSIDE), and follow the intervals between calls. The groups of waits for
-    messages (metrics/message_waits.py) follow the groups of the collectives.
+    messages (account/message_waits.py) follow the groups of the collectives.
 
     In a sampled trace, the causes of a wait are known only if no call of its ranks is missing since
     they last met. Such waits stand for the others at the same call site: `counted` is their number.

@@ -38,8 +38,8 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.account.row_order import order_by_time
 from mpiprof.interface.analysis_library import Struct, call_library
-from mpiprof.metrics.row_order import order_by_time
 from mpiprof.trace.types import Array, Float, Int
 
 # Intervals and waits of a rank that a window contains at most. Ranks that have not met for so long

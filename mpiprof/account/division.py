@@ -28,11 +28,11 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.account.ledger import CALLS, LIVES, WORK
+from mpiprof.account.message_callsite_sums import find_located_waits
+from mpiprof.account.one_sided_waits import ONE_SIDED_STATES
+from mpiprof.account.sampling_estimates import callsite_scales
 from mpiprof.account.transfers import EXPECTED_FACTOR, sum_unexplained_messages
 from mpiprof.facts.operations import LOCAL_OPERATIONS, MESSAGE_OPERATIONS
-from mpiprof.metrics.message_callsite_sums import find_located_waits
-from mpiprof.metrics.one_sided_waits import ONE_SIDED_STATES
-from mpiprof.metrics.sampling_estimates import callsite_scales
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Float
 

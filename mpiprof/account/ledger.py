@@ -33,12 +33,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from mpiprof.account.analysis_memory import fits_in_memory
+from mpiprof.account.message_callsite_sums import find_located_waits, recorded_messages
 from mpiprof.account.record_gaps import has_no_gaps
+from mpiprof.account.row_order import number_codes
 from mpiprof.account.work_intervals import NOWHERE
 from mpiprof.facts.operations import MESSAGE_OPERATIONS
-from mpiprof.metrics.analysis_memory import fits_in_memory
-from mpiprof.metrics.message_callsite_sums import find_located_waits, recorded_messages
-from mpiprof.metrics.row_order import number_codes
 from mpiprof.trace.messages import read_intact
 from mpiprof.trace.rank_arrays import get_column
 from mpiprof.trace.trace import Trace

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mpiprof.account.message_callsite_sums import are_waits_known, recorded_messages
+from mpiprof.account.message_waits import find_unknown_waits
+from mpiprof.account.row_order import find_last_rows, join_columns
 from mpiprof.facts.operations import OPERATIONS, WaitRule, base_operation
-from mpiprof.metrics.message_callsite_sums import are_waits_known, recorded_messages
-from mpiprof.metrics.message_waits import find_unknown_waits
-from mpiprof.metrics.row_order import find_last_rows, join_columns
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Int

@@ -9,7 +9,7 @@ self. The lead is negative if work is added.
     a rank enters at e, waits for T  lead = min(lead + max(T - e, 0), its lead + max(e - T, 0))
 
 So a removed delay saves nothing while another rank is as late, and a rank that is ahead runs into
-dependences that had slack in the recorded run (metrics/dependences.py). The time of transfers and
+dependences that had slack in the recorded run (account/dependences.py). The time of transfers and
 the order of messages do not change, except at servers. Dependences of calls that are not logged are
 unknown, so the result is an upper bound there.
 
@@ -35,9 +35,9 @@ from typing import Any
 import numpy as np
 
 from mpiprof.account.delay_graph import WorkIntervals
+from mpiprof.account.dependences import Dependences
+from mpiprof.account.row_order import count_first_rows, find_places, order_by_time
 from mpiprof.interface.analysis_library import Struct, call_library
-from mpiprof.metrics.dependences import Dependences
-from mpiprof.metrics.row_order import count_first_rows, find_places, order_by_time
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Float, Int
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mpiprof.account.collective_waits import CollectiveWaits
 from mpiprof.account.delay_costs import Delays
 from mpiprof.account.record_gaps import has_no_gaps
+from mpiprof.account.recorded_calls import read_recorded_calls
+from mpiprof.account.row_order import count_first_rows, find_places, number_values
 from mpiprof.account.work_intervals import INSIDE, find_pauses, number_pairs
-from mpiprof.metrics.collective_waits import CollectiveWaits
-from mpiprof.metrics.recorded_calls import read_recorded_calls
-from mpiprof.metrics.row_order import count_first_rows, find_places, number_values
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Int
 

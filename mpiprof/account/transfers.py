@@ -5,7 +5,7 @@ at one call site with as much data, within a factor of two. Beyond that, the tim
 is unexplained.
 
 A run that is analysed in windows has the sums of its windows by kind and length of the transfers.
-Lengths are equal within 0.8 % (metrics/quantiles.py), so medians of the run are, too.
+Lengths are equal within 0.8 % (account/quantiles.py), so medians of the run are, too.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from mpiprof.metrics.analysis_memory import fits_in_memory
-from mpiprof.metrics.message_waits import Postings, find_wait_ends
-from mpiprof.metrics.quantiles import bucket_numbers
-from mpiprof.metrics.row_order import number_codes, number_values
+from mpiprof.account.analysis_memory import fits_in_memory
+from mpiprof.account.message_waits import Postings, find_wait_ends
+from mpiprof.account.quantiles import bucket_numbers
+from mpiprof.account.row_order import number_codes, number_values
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int

@@ -6,11 +6,11 @@ import itertools
 
 import numpy as np
 
+from mpiprof.account.collective_waits import CollectiveWaits
 from mpiprof.account.delay_graph import WorkIntervals
 from mpiprof.account.record_gaps import MessageTime, RecordGaps
-from mpiprof.metrics.collective_waits import CollectiveWaits
-from mpiprof.metrics.recorded_calls import read_recorded_calls
-from mpiprof.metrics.row_order import find_last_rows, number_codes
+from mpiprof.account.recorded_calls import read_recorded_calls
+from mpiprof.account.row_order import find_last_rows, number_codes
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Int

@@ -21,12 +21,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from mpiprof.account.analysis_memory import fits_in_memory
+from mpiprof.account.dependences import Dependences
+from mpiprof.account.instance_rows import CallsiteKey
 from mpiprof.account.replay import Replay
 from mpiprof.account.segments import number_segments, read_segments, records_each_call
 from mpiprof.causes.place import Place, find_place
-from mpiprof.metrics.analysis_memory import fits_in_memory
-from mpiprof.metrics.dependences import Dependences
-from mpiprof.metrics.instance_rows import CallsiteKey
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
 
@@ -51,7 +51,7 @@ class Cause(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """Return the name in JSON, a key of diagnosis/finding.py's CAUSES."""
+        """Return the name in JSON, a key of causes/finding.py's CAUSES."""
 
     @property
     def is_first(self) -> bool:

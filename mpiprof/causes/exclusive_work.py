@@ -29,6 +29,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from mpiprof.account.row_order import find_medians
 from mpiprof.account.segments import Work, number_segments, read_work
 from mpiprof.account.work_intervals import number_same_work
 from mpiprof.causes.cause import (
@@ -49,7 +50,6 @@ from mpiprof.interface.format_units import (
     format_share,
     format_time,
 )
-from mpiprof.metrics.row_order import find_medians
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Float, Int
 

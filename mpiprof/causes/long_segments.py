@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.account.row_order import find_medians, number_values
 from mpiprof.account.segments import Work, number_segments, read_calls_without_waits
 from mpiprof.account.work_intervals import INSIDE
 from mpiprof.causes.habits.significance import MAD_SCALE
-from mpiprof.metrics.row_order import find_medians, number_values
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Float, Int
 

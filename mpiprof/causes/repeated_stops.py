@@ -24,6 +24,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from mpiprof.account.row_order import find_medians
 from mpiprof.account.segments import Work, read_calls_without_waits, read_work
 from mpiprof.account.work_intervals import INSIDE
 from mpiprof.causes.cause import (
@@ -37,7 +38,6 @@ from mpiprof.causes.cause import (
 )
 from mpiprof.causes.place import find_place
 from mpiprof.interface.format_units import capitalise, format_count, format_ranks, format_time
-from mpiprof.metrics.row_order import find_medians
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Float
 

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.account.analysis_memory import fits_in_memory
 from mpiprof.account.segments import records_each_call
 from mpiprof.causes import (
     exclusive_work,
@@ -43,7 +44,6 @@ from mpiprof.causes.habits.work_matrix import number_nodes
 from mpiprof.causes.oversubscription import Oversubscription, remove_queues
 from mpiprof.causes.processor_quota import ProcessorQuota
 from mpiprof.causes.single_event import SingleEvent, choose_standing_out, list_events
-from mpiprof.metrics.analysis_memory import fits_in_memory
 from mpiprof.trace.trace import Trace
 
 CAUSES = Cause.__subclasses__()  # of the modules above

@@ -36,6 +36,8 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 import pandas as pd
 
+from mpiprof.account.message_tables import MessageRows
+from mpiprof.account.row_order import find_medians, number_values
 from mpiprof.account.work_intervals import INSIDE
 from mpiprof.causes.cause import (
     Cause,
@@ -49,8 +51,6 @@ from mpiprof.causes.cause import (
 from mpiprof.causes.habits.work_matrix import number_nodes
 from mpiprof.causes.place import find_place, format_call
 from mpiprof.interface.format_units import format_ranks, format_size, format_time
-from mpiprof.metrics.message_tables import MessageRows
-from mpiprof.metrics.row_order import find_medians, number_values
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Int

@@ -16,9 +16,9 @@ def open_named_trace(
     named: Path | None, machine: Path | None, workers: WorkerPool | None = None
 ) -> Trace:
     """Open the named trace, or the newest one, with the table of --machine; raises MpiprofError."""
+    from mpiprof.account.analysis_memory import count_processes
     from mpiprof.collectives.machine import read_table
-    from mpiprof.metrics.analysis_memory import count_processes
-    from mpiprof.store.cached_trace import open_trace
+    from mpiprof.formats.cached_trace import open_trace
     from mpiprof.trace.default_trace import choose_trace
     from mpiprof.trace.machine import find_fault
 

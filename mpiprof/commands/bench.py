@@ -24,6 +24,10 @@ from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 
+from mpiprof.collectives.papers.harness.case import Options
+from mpiprof.collectives.papers.harness.figures import FORMATS, require_package
+from mpiprof.collectives.papers.reports import PAPERS
+from mpiprof.collectives.papers.studies import import_study, list_algorithms
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.interface.parse_units import parse_sizes
 from mpiprof.interface.shell_hints import format_command
@@ -31,10 +35,6 @@ from mpiprof.launch import ranks
 from mpiprof.launch.job import find_rank
 from mpiprof.launch.library import Mpi
 from mpiprof.launch.program import verb_command
-from mpiprof.papers.harness.case import Options
-from mpiprof.papers.harness.figures import FORMATS, require_package
-from mpiprof.papers.reports import PAPERS
-from mpiprof.papers.studies import import_study, list_algorithms
 
 STUDIES = {
     "allgatherv": "irregular allgathers: six distributions, rings compared with the library",
@@ -145,7 +145,7 @@ def run(args: argparse.Namespace) -> int:
     if args.simulate is not None:
         if args.study in (*LOOP_STUDIES, PROGRAMS, MODEL):
             raise UsageError(f"{args.study} cannot be simulated: pass -n or --cluster 16x100mbit")
-        from mpiprof.papers.harness.runner import simulate_study
+        from mpiprof.collectives.papers.harness.runner import simulate_study
 
         if not 2 <= args.simulate <= 65536:
             raise UsageError(f"--simulate {args.simulate}: 2 to 65536 processes")
@@ -163,7 +163,7 @@ def run(args: argparse.Namespace) -> int:
     if args.cluster:
         return run_on_cluster(args, mpi, options)
     if args.ranks is None and args.study in STUDIES_OF_PROCESSORS:
-        from mpiprof.papers.harness.processors import count_usable_processors
+        from mpiprof.collectives.papers.harness.processors import count_usable_processors
 
         args.ranks = max(count_usable_processors(), 2)
     if args.ranks is None:
@@ -175,7 +175,7 @@ def run(args: argparse.Namespace) -> int:
 
 def report_profile(args: argparse.Namespace, options: Options) -> int:
     """Report the benefit over a profile, which needs no ranks."""
-    from mpiprof.papers.studies import reduction_profile
+    from mpiprof.collectives.papers.studies import reduction_profile
 
     if args.study != PROFILED:
         raise UsageError(f"--profile requires the study {PROFILED}")
@@ -196,7 +196,7 @@ def report_paper(args: argparse.Namespace) -> int:
             name = OPTION_NAMES.get(option, f"--{option.replace('_', '-')}")
             raise UsageError(f"{name}: bench {PAPER} has only the options --only, -o and --quick")
     require_package("matplotlib", "figures")
-    from mpiprof.papers.reports.paper_report import make_paper_report
+    from mpiprof.collectives.papers.reports.paper_report import make_paper_report
 
     exhibits = [word.strip() for word in (args.only or "").split(",") if word.strip()]
     if args.only is not None and not exhibits:
@@ -288,7 +288,7 @@ def rank_command(args: argparse.Namespace) -> list[str]:
 
 def run_on_cluster(args: argparse.Namespace, mpi: Mpi, options: Options) -> int:
     """Run the study on an emulated cluster, which is always removed afterwards."""
-    from mpiprof.papers.cluster import network as cluster
+    from mpiprof.collectives.papers.cluster import network as cluster
 
     shape = cluster.parse(args.cluster)
     with cluster.raise_on_termination(), cluster.Cluster(shape) as emulated_cluster:
@@ -299,7 +299,7 @@ def run_on_cluster(args: argparse.Namespace, mpi: Mpi, options: Options) -> int:
 
 def run_on_this_machine(args: argparse.Namespace, mpi: Mpi, options: Options) -> int:
     """Run the study on ranks of this machine."""
-    from mpiprof.papers.cluster.network import raise_on_termination
+    from mpiprof.collectives.papers.cluster.network import raise_on_termination
 
     if args.ranks < 2:
         raise UsageError(f"-n {args.ranks}: a study requires at least two ranks")
@@ -313,7 +313,7 @@ def start_study(
 ) -> int:
     """Start the ranks of a study, or the programs that it measures; several times with --runs."""
     if args.runs > 1:
-        from mpiprof.papers.harness.repetition import repeat_study
+        from mpiprof.collectives.papers.harness.repetition import repeat_study
 
         def start_run(output: Path) -> int:
             once = argparse.Namespace(**vars(args) | {"runs": 1, "output": output.absolute()})
@@ -323,7 +323,7 @@ def start_study(
         with tempfile.TemporaryDirectory(prefix=ranks.FOLDER_PREFIX) as folder:
             return repeat_study(start_run, args.runs, Path(folder), args.output)
     if args.study == PROGRAMS:
-        from mpiprof.papers.studies import apps
+        from mpiprof.collectives.papers.studies import apps
 
         apps.run(options, start, number, location, mpi)
         return 0
@@ -345,7 +345,7 @@ def calibrate(start: Start, folder: Path, study: str, number: int, options: Opti
     """
     import json
 
-    from mpiprof.papers.harness import message_times
+    from mpiprof.collectives.papers.harness import message_times
 
     find_fault = partial(message_times.find_study_fault, import_study(study), number, options)
     file = message_times.calibrate_ranks(start, folder, find_fault)
@@ -372,7 +372,7 @@ def run_rank(args: argparse.Namespace, options: Options) -> int:
     if not ranks.is_preloaded():
         level, threads = recording_level(args.study), ranks.serialize_threads()
         ranks.restart_preloaded(rank_command(args), mpi, level, threads)
-    from mpiprof.papers.harness.runner import run_study
+    from mpiprof.collectives.papers.harness.runner import run_study
 
     run_study(args.study, options, mpi.abi, in_loops=args.study in LOOP_STUDIES)
     return ranks.finalize_mpi()

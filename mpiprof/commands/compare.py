@@ -28,11 +28,11 @@ from typing import TYPE_CHECKING
 
 from mpiprof.commands import FAIL_ON_HELP, open_named_trace
 from mpiprof.errors import UsageError
+from mpiprof.formats import dask_workers
 from mpiprof.interface import terminal_colour
 from mpiprof.interface.parse_units import parse_positive
 from mpiprof.interface.progress import show_work
 from mpiprof.interface.shell_hints import format_command
-from mpiprof.store import dask_workers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,9 +75,9 @@ def run(args: argparse.Namespace) -> int:
     condition = None
     if args.fail_on is not None:
         condition = fail_on.parse(args.fail_on, reports.NUMBERS, reports.TEXTS)
-    from mpiprof.diagnosis.compare import compare
+    from mpiprof.causes.compare import compare
+    from mpiprof.formats.cached_trace import refuse_unreadable
     from mpiprof.reports import json
-    from mpiprof.store.cached_trace import refuse_unreadable
 
     traces = [open_named_trace(path, args.machine, args.workers) for path in args.traces]
     to = [open_named_trace(path, args.machine, args.workers) for path in args.to]
@@ -110,10 +110,10 @@ def show_scaling(args: argparse.Namespace) -> int:
     if args.to or args.fail_on is not None:
         option = "--to" if args.to else "--fail-on"
         raise UsageError(f"--scaling and {option} contradict each other: leave out {option}")
-    from mpiprof.metrics.efficiencies import judge_scaling
+    from mpiprof.account.efficiencies import judge_scaling
+    from mpiprof.formats.cached_trace import refuse_unreadable
     from mpiprof.reports import json
     from mpiprof.reports.words import scaling
-    from mpiprof.store.cached_trace import refuse_unreadable
 
     traces = [open_named_trace(path, args.machine, args.workers) for path in args.traces]
     if len({trace.ranks for trace in traces}) < 2:

@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
 def check_memory(trace: Trace, to: str) -> None:
     """Raise TraceError if the calls on messages of a trace do not fit in memory."""
-    from mpiprof.metrics.analysis_memory import count_message_bytes
+    from mpiprof.account.analysis_memory import count_message_bytes
     from mpiprof.trace.memory_limit import memory_limit_bytes
 
     needed, limit = count_message_bytes(trace), memory_limit_bytes()
@@ -163,8 +163,8 @@ def write_tables(trace: Trace, path: Path, step: Callable[[int], None]) -> dict[
     """Write events and instances as tables, and tables of messages and intervals with rows."""
     from pandas.api.types import is_numeric_dtype
 
+    from mpiprof.account.tables import make_event_pieces, make_instance_pieces
     from mpiprof.formats import export_columns, table_files
-    from mpiprof.metrics.tables import make_event_pieces, make_instance_pieces
 
     def step_events(events: Any) -> None:
         step(len(events))

@@ -27,7 +27,7 @@ from mpiprof.interface.progress import show_work
 from mpiprof.interface.shell_hints import format_command
 
 if TYPE_CHECKING:
-    from mpiprof.diagnosis.cause_changes import LedgerChanges
+    from mpiprof.causes.cause_changes import LedgerChanges
     from mpiprof.reports.history import History
     from mpiprof.reports.run_summary import RunSummary
 
@@ -78,9 +78,9 @@ def run(args: argparse.Namespace) -> int:
 
 def complete_runs(runs: Sequence[RunSummary]) -> list[RunSummary]:
     """Return the runs with the values of their traces; unreadable traces have none."""
+    from mpiprof.formats.cached_trace import open_trace
     from mpiprof.hang.words import verdict_text
     from mpiprof.reports.run_summary import summarise_run
-    from mpiprof.store.cached_trace import open_trace
 
     completed = []
     for run_ in runs:
@@ -96,8 +96,8 @@ def complete_runs(runs: Sequence[RunSummary]) -> list[RunSummary]:
 
 def compare_around_change(history: History) -> LedgerChanges:
     """Return the changes of work, calls and causes between the runs around the newest change."""
-    from mpiprof.diagnosis import cause_changes
-    from mpiprof.store.cached_trace import open_trace
+    from mpiprof.causes import cause_changes
+    from mpiprof.formats.cached_trace import open_trace
 
     if not history.changes:
         return cause_changes.NO_CHANGES

@@ -25,17 +25,17 @@ from typing import TYPE_CHECKING, Any
 
 from mpiprof.commands import FAIL_ON_HELP, open_named_trace
 from mpiprof.errors import UsageError
+from mpiprof.formats import dask_workers
 from mpiprof.interface import terminal_colour
 from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.interface.output_files import check_output, write_text
 from mpiprof.interface.parse_units import parse_positive
 from mpiprof.interface.progress import show_work
 from mpiprof.interface.shell_hints import format_command
-from mpiprof.store import dask_workers
 
 if TYPE_CHECKING:
-    from mpiprof.diagnosis.finding import Finding
-    from mpiprof.diagnosis.what_if import Change, Prediction
+    from mpiprof.causes.finding import Finding
+    from mpiprof.causes.what_if import Change, Prediction
     from mpiprof.trace import Trace
 
 TracePaths = tuple[Path, ...]  # the trace as the user named it, or empty
@@ -85,12 +85,12 @@ def run(args: argparse.Namespace) -> int:
     changes = parse_changes(args.what_if)
     to = output_ending(args)
     check_options(args, to)
+    from mpiprof.account import columns
+    from mpiprof.formats.cached_trace import refuse_unreadable
     from mpiprof.hang.words import end_text, verdict_text
-    from mpiprof.metrics import columns
     from mpiprof.reports import json
     from mpiprof.reports.table import wrap_paragraph
     from mpiprof.reports.words import trace_sentences, what_if
-    from mpiprof.store.cached_trace import refuse_unreadable
 
     trace = open_named_trace(args.trace, args.machine, args.workers)
     with show_work("reading the trace"):
@@ -104,14 +104,14 @@ def run(args: argparse.Namespace) -> int:
         callsites, messages = select_callsites((callsites, messages), args.site)
     prediction = None
     if changes:
-        from mpiprof.diagnosis.what_if import predict_run
+        from mpiprof.causes.what_if import predict_run
 
         with show_work("replaying the run"):
             prediction = predict_run(trace, changes)
     findings = []
     if args.json or to or (args.by == "callsite" and not args.site and args.rank is None):
         with show_work("looking for causes"):
-            from mpiprof.tune.predict import find_gains
+            from mpiprof.collectives.tune.predict import find_gains
 
             findings = trace.findings(find_gains(trace, SIMULATION_BUDGET_S))
     above = []
@@ -226,7 +226,7 @@ def parse_changes(texts: list[str]) -> list[Change]:
     """Return the changes that --what-if names; raises UsageError."""
     if not texts:
         return []
-    from mpiprof.diagnosis.what_if import parse_change
+    from mpiprof.causes.what_if import parse_change
 
     return [parse_change(text) for text in texts]
 
@@ -252,7 +252,7 @@ def sort_column(name: str) -> str:
     """Return the column that --sort names; raises UsageError if there is none."""
     if name == DEFAULT_SORT:
         return name
-    from mpiprof.metrics import columns
+    from mpiprof.account import columns
     from mpiprof.reports.fail_on import by_name
 
     column_by_name = by_name(columns.numbers(), columns.texts())
@@ -311,9 +311,9 @@ def report_rank_waits(
     args: argparse.Namespace, trace: Trace, named: TracePaths, above: list[str]
 ) -> str:
     """Return the report on the longest waits of the rank of --rank; raises UsageError."""
+    from mpiprof.dashboard.timeline.longest_waits import list_chained_waits
+    from mpiprof.formats.cached_trace import cache_key
     from mpiprof.reports.rank_report import SHORT_ROWS, WaitChain, WaitLink, report_rank
-    from mpiprof.store.cached_trace import cache_key
-    from mpiprof.timeline.longest_waits import list_chained_waits
 
     if not 0 <= args.rank < trace.ranks:
         raise UsageError(f"--rank {args.rank}: the trace has the ranks 0 to {trace.ranks - 1}")
@@ -362,7 +362,7 @@ def report_message_callsites(
 
     note: on further call sites that match, or "".
     """
-    from mpiprof.diagnosis.finding import find_causes_at
+    from mpiprof.causes.finding import find_causes_at
     from mpiprof.reports import message_table
     from mpiprof.reports.site_labels import routine_at
     from mpiprof.reports.table import wrap_paragraph

@@ -41,6 +41,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from mpiprof.collectives.tune import selection_option
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.interface.parse_units import parse_budget
 from mpiprof.interface.shell_hints import format_command
@@ -63,11 +64,10 @@ from mpiprof.launch.program import (
     replace_process,
     verb_command,
 )
-from mpiprof.tune import selection_option
 
 if TYPE_CHECKING:
+    from mpiprof.collectives.tune.plan import Plan
     from mpiprof.launch.mpiexec import Mpiexec
-    from mpiprof.tune.plan import Plan
 
 UNRECORDED = "the program runs unrecorded (--or-bare)"
 

@@ -28,17 +28,17 @@ from typing import TYPE_CHECKING, Any
 
 from mpiprof.commands import open_named_trace
 from mpiprof.errors import UsageError
+from mpiprof.formats import dask_workers
 from mpiprof.interface.format_units import format_time
 from mpiprof.interface.output_files import check_output
 from mpiprof.interface.parse_units import number_parser, parse_budget
 from mpiprof.interface.progress import show_progress, show_work
-from mpiprof.store import dask_workers
 
 if TYPE_CHECKING:
     from mpiprof.collectives.machine import Machine
+    from mpiprof.collectives.tune.plan_entries import Entry
+    from mpiprof.collectives.tune.result import Result, TuningVerdict
     from mpiprof.trace import Trace
-    from mpiprof.tune.plan_entries import Entry
-    from mpiprof.tune.result import Result, TuningVerdict
 
 TOP_WORKS = 15
 LIBRARIES = ("openmpi", "mpich", "intel")
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     trace, name = read_trace(args)
     if args.found:
         return plan_from_selector(args, trace, name)
-    from mpiprof.tune import predict, tasks
+    from mpiprof.collectives.tune import predict, tasks
 
     works = tasks.choose_works(trace, predict.count_patterns(trace.ranks), args.site)
     machine = machine_to_simulate(args, trace)
@@ -116,7 +116,7 @@ def check(args: argparse.Namespace) -> None:
 
 def read_trace(args: argparse.Namespace) -> tuple[Trace, str]:
     """Return the trace, and its name as the user gave it."""
-    from mpiprof.store.cached_trace import refuse_unreadable
+    from mpiprof.formats.cached_trace import refuse_unreadable
     from mpiprof.trace.default_trace import choose_trace
 
     folder = choose_trace(args.trace)
@@ -128,8 +128,8 @@ def read_trace(args: argparse.Namespace) -> tuple[Trace, str]:
 
 def machine_to_simulate(args: argparse.Namespace, trace: Trace) -> Machine:
     """Return the machine to simulate; raises UsageError if the trace cannot be modelled."""
+    from mpiprof.causes.tuning_refusal import find_refusal
     from mpiprof.collectives import machine
-    from mpiprof.diagnosis.tuning_refusal import find_refusal
 
     if refusal := find_refusal(trace):
         raise UsageError(f"{trace.path}: {refusal}")
@@ -139,8 +139,8 @@ def machine_to_simulate(args: argparse.Namespace, trace: Trace) -> Machine:
 
 def recorded_origin(trace: Trace, how: str) -> dict[str, Any]:
     """Return where and when a trace was recorded, for its plan."""
+    from mpiprof.collectives.tune import plan_entries
     from mpiprof.facts.library_algorithms import mpi_name
-    from mpiprof.tune import plan_entries
 
     hosts = [str(host) for host in trace.processes["host"] if isinstance(host, str)]
     started = str(trace.meta.get("started", ""))[:10]
@@ -152,8 +152,8 @@ def recorded_origin(trace: Trace, how: str) -> dict[str, Any]:
 
 def replay(args: argparse.Namespace) -> int:
     """Measure on the ranks of a job; the process that receives the results prints them."""
+    from mpiprof.collectives.tune.replay import jobs as replayed
     from mpiprof.launch.program import verb_command
-    from mpiprof.tune.replay import jobs as replayed
 
     ways = (args.trace, args.site, args.ranks, args.cluster, args.budget)
     request = replayed.ReplayRequest(*ways, tuple(verb_command(*rank_command(args))))
@@ -163,9 +163,9 @@ def replay(args: argparse.Namespace) -> int:
 
     import numpy as np
 
+    from mpiprof.collectives.tune import plan_entries
+    from mpiprof.collectives.tune.replay.imposed_arrivals import MAX_ERROR_NS
     from mpiprof.facts.library_algorithms import mpi_name
-    from mpiprof.tune import plan_entries
-    from mpiprof.tune.replay.imposed_arrivals import MAX_ERROR_NS
 
     outcome, mpi = done.outcome, mpi_name(done.outcome.mpi)
     errors = outcome.arrival_errors()
@@ -219,8 +219,8 @@ def print_results(
     facts: Mapping[str, Any] | None = None,
 ) -> int:
     """Print the results and write the plan; `head` and `facts` describe the measurement."""
+    from mpiprof.collectives.tune import result, result_rows
     from mpiprof.reports import text, tuning_report
-    from mpiprof.tune import result, result_rows
 
     total = float(trace.callsites["total_elapsed_ns"].sum()) if len(trace.callsites) else 0.0
     verdicts = [result.judge(task_result, total) for task_result in results]
@@ -246,10 +246,10 @@ def write_plan(
     args: argparse.Namespace, plan: Sequence[Entry], trace: Trace, origin: Mapping[str, Any]
 ) -> dict[str, Any] | None:
     """Write a plan to -o; with --to export it instead, and return what was exported."""
-    from mpiprof.tune import plan_entries
+    from mpiprof.collectives.tune import plan_entries
 
     if args.to is not None:
-        from mpiprof.tune.export_rules import targets
+        from mpiprof.collectives.tune.export_rules import targets
 
         target = targets.Target(args.to, args.output, args.commutative)
         return targets.export_entries(plan, target, trace)
@@ -306,8 +306,8 @@ def closing_text(
     export: Mapping[str, Any] | None,
 ) -> str:
     """Return the files written, and the next useful command."""
+    from mpiprof.collectives.tune.result import DOUBTFUL
     from mpiprof.reports import tuning_report
-    from mpiprof.tune.result import DOUBTFUL
 
     if export is not None:
         return tuning_report.export_text(export)
@@ -318,7 +318,7 @@ def closing_text(
 
 def plan_from_selector(args: argparse.Namespace, trace: Trace, name: str) -> int:
     """Write the plan of the choices that a program's selector made."""
-    from mpiprof.tune import from_selector
+    from mpiprof.collectives.tune import from_selector
 
     runs, origin = from_selector.read(trace.path), recorded_origin(trace, "auto")
     plan = from_selector.make_entries(runs, origin)
@@ -339,8 +339,8 @@ def plan_from_selector(args: argparse.Namespace, trace: Trace, name: str) -> int
 
 def export_plan_file(args: argparse.Namespace) -> int:
     """Export a plan from its file; its call sites can be exported only with a TRACE."""
+    from mpiprof.collectives.tune.export_rules import targets
     from mpiprof.reports import json, tuning_report
-    from mpiprof.tune.export_rules import targets
 
     trace = read_trace(args)[0] if args.trace is not None else None
     target = targets.Target(args.to, args.output, args.commutative)

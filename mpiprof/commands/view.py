@@ -27,10 +27,10 @@ from pathlib import Path
 from typing import Any
 
 from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.formats import dask_workers
 from mpiprof.interface.installation import import_dashboard, missing_module_error
 from mpiprof.interface.output_files import create_file
 from mpiprof.interface.shell_hints import format_command
-from mpiprof.store import dask_workers
 
 REQUIRED_MODULES = (
     "dash", "dash_ag_grid", "flask_compress", "plotly", "waitress",
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError(f"--source {path}: no such folder")
     machine = read_table(args.machine, find_fault) if args.machine else None
     if args.workers is not None:
-        from mpiprof.store.cached_trace import require_dataset
+        from mpiprof.formats.cached_trace import require_dataset
 
         for path in paths:
             require_dataset(path)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.metrics.message_callsite_sums import KEYS, find_located_waits
+from mpiprof.account.message_callsite_sums import KEYS, find_located_waits
 from mpiprof.trace import Trace
 from mpiprof.trace.sites import describe_sites, label_site
 from mpiprof.trace.types import Int

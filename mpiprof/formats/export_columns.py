@@ -6,7 +6,7 @@ metadata is the time when the first rank entered MPI.
 
 from __future__ import annotations
 
-from mpiprof.metrics import columns
+from mpiprof.account import columns
 
 CALL_COLUMNS = {  # columns of a data set: one row per instance and member of its communicator
     "sequence": "number of the operation on its communicator, the same on all of its ranks",
@@ -46,7 +46,7 @@ EVENT_COLUMNS = {
     "outside_ns": "time in point-to-point and completion calls since the rank's record before",
     "choice": "state of the selector that chose the algorithm: observe, probe, chosen, or empty",
 }
-INSTANCE_COLUMNS = {  # before the columns of metrics/columns.py
+INSTANCE_COLUMNS = {  # before the columns of account/columns.py
     "communicator": EVENT_COLUMNS["communicator"],
     "sequence": EVENT_COLUMNS["sequence"],
     "start": EVENT_COLUMNS["start"],

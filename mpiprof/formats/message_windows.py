@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from mpiprof.account.message_tables import MESSAGE_COLUMNS, MessageRows, find_local, find_partners
 from mpiprof.interface.format_units import format_count
-from mpiprof.metrics.message_tables import MESSAGE_COLUMNS, MessageRows, find_local, find_partners
 from mpiprof.trace import Trace
 from mpiprof.trace.messages import COMPLETE
 from mpiprof.trace.time_window import TraceWindow

@@ -25,8 +25,8 @@ from typing import Any, TextIO
 import numpy as np
 import pandas as pd
 
+from mpiprof.account.tables import communicator_names, make_event_pieces
 from mpiprof.formats.message_windows import OF_CALLS, MessageWindow, iterate_message_windows
-from mpiprof.metrics.tables import communicator_names, make_event_pieces
 from mpiprof.trace import Trace
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.intervals import COUNTERS

@@ -67,7 +67,7 @@ class HangDetector:
         seconds = time.monotonic() - since
         if seconds > self.wanted.limit_s / 2 and self.speaks:
             # Imported early, because it is slow and a hung job leaves little processor time.
-            import mpiprof.diagnosis.lazy_tables  # noqa: F401
+            import mpiprof.causes.lazy_tables  # noqa: F401
 
         if self.told or seconds < self.wanted.limit_s or time.monotonic() < self.next_s:
             return []

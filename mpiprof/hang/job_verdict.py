@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from mpiprof.account import disagreement
+from mpiprof.account.disagreement import Disagreement
 from mpiprof.hang import job_verdict, rank_state, wait_graph
 from mpiprof.hang.blocked_ranks import find_waiting_ranks
 from mpiprof.hang.first_divergence import find_first_divergence
@@ -25,8 +27,6 @@ from mpiprof.hang.processes import JobProcesses, sample_processes, trace_now_ns
 from mpiprof.hang.rank_state import Instances, Pending, Positions, group_by_instance
 from mpiprof.hang.verdict import NO_FAULT, HangVerdict, Job, describe_end
 from mpiprof.hang.wait_graph import WAITS_FOR_MESSAGES, has_left, is_started_only, took_part
-from mpiprof.metrics import disagreement
-from mpiprof.metrics.disagreement import Disagreement
 from mpiprof.trace import Trace
 from mpiprof.trace.metadata import Call
 

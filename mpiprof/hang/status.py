@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from mpiprof.account.summary_tables import sum_by_callsite
 from mpiprof.hang.processes import find_alive, trace_now_ns
 from mpiprof.hang.rank_state import Instances, Pending, Position, Positions
 from mpiprof.hang.verdict import HangVerdict
@@ -13,7 +14,6 @@ from mpiprof.hang.wait_graph import started_and_outside, took_part
 from mpiprof.hang.words import verdict_text
 from mpiprof.interface.format_units import format_count, format_ranks, format_runs, format_time
 from mpiprof.interface.terminal_colour import paint
-from mpiprof.metrics.summary_tables import sum_by_callsite
 from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.json import locations_of, plain_number
 from mpiprof.reports.site_labels import communicator_name, describe_site, site_as_data

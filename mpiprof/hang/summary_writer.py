@@ -17,10 +17,10 @@ import pandas as pd
 
 import mpiprof
 from mpiprof import __version__
+from mpiprof.account.callsites import of_summary
 from mpiprof.errors import MpiprofError
 from mpiprof.hang.processes import trace_now_ns
 from mpiprof.interface.output_files import replace_file
-from mpiprof.metrics.callsites import of_summary
 from mpiprof.reports.site_labels import format_site
 from mpiprof.trace import Trace
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from mpiprof.account.disagreement import Disagreement
 from mpiprof.hang.blocking_calls import MessageWait
 from mpiprof.hang.first_divergence import Divergence
 from mpiprof.hang.first_end import read_first_end
@@ -25,7 +26,6 @@ from mpiprof.hang.hang_threshold import (
 from mpiprof.hang.processes import JobProcesses
 from mpiprof.hang.rank_state import Instances, Pending, Positions
 from mpiprof.hang.wait_graph import Link, has_waiting_rank
-from mpiprof.metrics.disagreement import Disagreement
 from mpiprof.trace import Trace
 from mpiprof.trace.log import LogFile
 from mpiprof.trace.metadata import Call

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.arrival_statistics import ArrivalStatistics
+from mpiprof.account.coverage import first_recorded
+from mpiprof.account.quantiles import LEVELS
+from mpiprof.account.sampling_estimates import callsite_scales
+from mpiprof.account.variance_components import Estimate
+from mpiprof.causes.arrival_statistics import ArrivalStatistics
 from mpiprof.interface.format_units import format_count, format_share, format_time
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.interface.terminal_colour import paint, paint_culprit
-from mpiprof.metrics.coverage import first_recorded
-from mpiprof.metrics.quantiles import LEVELS
-from mpiprof.metrics.sampling_estimates import callsite_scales
-from mpiprof.metrics.variance_components import Estimate
 from mpiprof.reports import callsite_table
 from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.site_labels import routine_at

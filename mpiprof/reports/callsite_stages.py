@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mpiprof.diagnosis.arrival_statistics import ArrivalStatistics, LateRank
+from mpiprof.causes.arrival_statistics import ArrivalStatistics, LateRank
 from mpiprof.interface.format_units import format_count, format_time
 from mpiprof.interface.svg import DataPicture
 from mpiprof.reports.pictures.lateness_stages import Stage, draw_stages, list_values

@@ -1,4 +1,4 @@
-"""The table of call sites as text, Markdown and legend; its columns are in metrics/columns.py."""
+"""The table of call sites as text, Markdown and legend; its columns are in account/columns.py."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mpiprof.diagnosis.finding import Finding
+from mpiprof.account import columns
+from mpiprof.causes.finding import Finding
 from mpiprof.interface.ascii_fallback import replace_unwritable
 from mpiprof.interface.terminal_colour import remove_colour
-from mpiprof.metrics import columns
 from mpiprof.reports.site_labels import make_callsite_key
 from mpiprof.reports.table import TableColumn, render
 from mpiprof.reports.words.callsite_sentences import name_causes

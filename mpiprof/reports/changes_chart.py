@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from mpiprof.diagnosis.compare_verdict import TIME, WAITING, SiteChange, measure_site_changes
+from mpiprof.causes.compare_verdict import TIME, WAITING, SiteChange, measure_site_changes
 from mpiprof.interface.format_units import UNKNOWN, format_time
 from mpiprof.interface.svg import DataPicture
 from mpiprof.interface.tokens import name_operation_colour

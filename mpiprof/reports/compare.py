@@ -9,9 +9,10 @@ from typing import Any
 
 import pandas as pd
 
-from mpiprof.diagnosis.cause_changes import NO_CHANGES, LedgerChanges, compare_ledgers
-from mpiprof.diagnosis.compare import COLUMNS, MEAN_COLUMNS
-from mpiprof.diagnosis.compare_verdict import (
+from mpiprof.account.columns import find
+from mpiprof.causes.cause_changes import NO_CHANGES, LedgerChanges, compare_ledgers
+from mpiprof.causes.compare import COLUMNS, MEAN_COLUMNS
+from mpiprof.causes.compare_verdict import (
     INCOMPARABLE,
     Difference,
     judge_difference,
@@ -19,7 +20,6 @@ from mpiprof.diagnosis.compare_verdict import (
 )
 from mpiprof.errors import UsageError
 from mpiprof.interface.format_units import format_change, format_count, format_time
-from mpiprof.metrics.columns import find
 from mpiprof.reports import json
 from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.fail_on import label_rows

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from mpiprof.account.efficiencies import RUN
 from mpiprof.interface.format_units import UNKNOWN, format_share, format_time
-from mpiprof.metrics.efficiencies import RUN
 from mpiprof.reports.site_labels import routine_at
 from mpiprof.reports.table import TableColumn
 from mpiprof.trace import Trace

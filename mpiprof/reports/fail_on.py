@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mpiprof.diagnosis.finding import Finding
+from mpiprof.account import columns
+from mpiprof.causes.finding import Finding
 from mpiprof.errors import TraceError, UsageError
 from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.interface.parse_units import SIZES, TIMES
-from mpiprof.metrics import columns
 from mpiprof.reports.json import FINDING_NAMES, PLACE_NAMES, ROW_TEXTS, RUN_NAMES, finding_as_data
 from mpiprof.reports.site_labels import routine_at
 from mpiprof.reports.words.division import division_as_data

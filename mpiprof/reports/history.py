@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.diagnosis.cause_changes import NO_CHANGES, LedgerChanges
-from mpiprof.diagnosis.change_points import ALPHA, MIN_RUNS, ChangePoint, find_change_points
+from mpiprof.causes.cause_changes import NO_CHANGES, LedgerChanges
+from mpiprof.causes.change_points import ALPHA, MIN_RUNS, ChangePoint, find_change_points
 from mpiprof.errors import UsageError
 from mpiprof.interface.format_units import UNKNOWN, format_count, format_share, format_time
 from mpiprof.interface.nearest_name import suggest_names

@@ -10,11 +10,11 @@ from typing import Any
 
 import pandas as pd
 
-from mpiprof.diagnosis.arrival_statistics import ArrivalStatistics
-from mpiprof.diagnosis.finding import Finding, WaitSite
-from mpiprof.diagnosis.findings import Verdict, make_verdict
-from mpiprof.metrics import columns
-from mpiprof.metrics.coverage import Coverage
+from mpiprof.account import columns
+from mpiprof.account.coverage import Coverage
+from mpiprof.causes.arrival_statistics import ArrivalStatistics
+from mpiprof.causes.finding import Finding, WaitSite
+from mpiprof.causes.findings import Verdict, make_verdict
 from mpiprof.reports import spawned_jobs
 from mpiprof.reports.site_labels import site_as_data
 from mpiprof.reports.words import conclusion, finding_sentences

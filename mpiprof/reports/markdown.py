@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mpiprof.diagnosis.finding import Finding
-from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.causes.finding import Finding
+from mpiprof.causes.findings import make_verdict
 from mpiprof.reports import callsite_table, efficiency_table, message_table, text
 from mpiprof.reports.table import escape_markdown, render_markdown
 from mpiprof.reports.words import conclusion, finding_sentences

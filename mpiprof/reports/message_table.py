@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from mpiprof.diagnosis.finding import Finding
+from mpiprof.account import columns
+from mpiprof.account.message_callsite_sums import KEYS, are_waits_known, find_located_waits
+from mpiprof.causes.finding import Finding
 from mpiprof.facts.operations import function_name
 from mpiprof.interface.format_units import (
     UNKNOWN,
@@ -14,8 +16,6 @@ from mpiprof.interface.format_units import (
     format_size,
     format_time,
 )
-from mpiprof.metrics import columns
-from mpiprof.metrics.message_callsite_sums import KEYS, are_waits_known, find_located_waits
 from mpiprof.reports import callsite_table
 from mpiprof.reports.table import TableColumn, render, render_markdown, wrap_paragraph
 from mpiprof.reports.words.trace_sentences import unknown_message_waits

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from mpiprof.diagnosis.finding import CAUSES, Finding
-from mpiprof.diagnosis.findings import find_findings
+from mpiprof.account import columns
+from mpiprof.account.message_callsite_sums import find_located_waits
+from mpiprof.account.rank_pairs import list_waiting_pairs
+from mpiprof.causes.finding import CAUSES, Finding
+from mpiprof.causes.findings import find_findings
 from mpiprof.interface.format_units import format_count, format_ranks, format_share, format_time
 from mpiprof.interface.tokens import LIGHT, use_colour
-from mpiprof.metrics import columns
-from mpiprof.metrics.message_callsite_sums import find_located_waits
-from mpiprof.metrics.rank_pairs import list_waiting_pairs
 from mpiprof.reports import callsite_table, message_table
 from mpiprof.reports.site_labels import format_callsite
 from mpiprof.reports.table import TableColumn, render

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from mpiprof.diagnosis.finding import Finding
-from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.causes.finding import Finding
+from mpiprof.causes.findings import make_verdict
 from mpiprof.interface.format_units import capitalise, format_share, format_time
 from mpiprof.interface.terminal_colour import paint, paint_culprit
 from mpiprof.reports import callsite_table, efficiency_table, message_table, selector_report, text

@@ -13,8 +13,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from mpiprof.diagnosis.finding import NEGLIGIBLE_SHARE
-from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.causes.finding import NEGLIGIBLE_SHARE
+from mpiprof.causes.findings import make_verdict
 from mpiprof.errors import TraceError, UsageError
 from mpiprof.interface.untrusted_files import read_file
 from mpiprof.interface.untrusted_text import clean_text, parse_json

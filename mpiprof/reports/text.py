@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mpiprof.account.callsites import average_factors, factor_distribution, join_by_routine
+from mpiprof.account.message_callsite_sums import find_located_waits
+from mpiprof.account.variance_components import Estimate
 from mpiprof.facts.library_algorithms import mpi_name
 from mpiprof.interface.format_units import (
     UNKNOWN,
@@ -18,9 +21,6 @@ from mpiprof.interface.format_units import (
     format_time,
 )
 from mpiprof.interface.shell_hints import format_command, quote_word
-from mpiprof.metrics.callsites import average_factors, factor_distribution, join_by_routine
-from mpiprof.metrics.message_callsite_sums import find_located_waits
-from mpiprof.metrics.variance_components import Estimate
 from mpiprof.reports import spawned_jobs
 from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.efficiency_table import efficiency_fact

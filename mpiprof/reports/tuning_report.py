@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mpiprof.account.run_times import lacks_complete_instances
 from mpiprof.interface.format_units import (
     format_count,
     format_runs,
@@ -15,7 +16,6 @@ from mpiprof.interface.format_units import (
     format_time,
 )
 from mpiprof.interface.shell_hints import format_command
-from mpiprof.metrics.run_times import lacks_complete_instances
 from mpiprof.reports.table import TableColumn, render, wrap_paragraph
 from mpiprof.trace import Trace
 
@@ -146,7 +146,7 @@ def nothing_to_tune(trace: Trace) -> str:
 
 
 def export_text(handed: Mapping[str, Any]) -> str:
-    """Return the export as paragraphs; `handed` comes from tune/export_rules/targets.py."""
+    """Return the export as paragraphs; `handed` is of export_rules/targets.py."""
     path, parts = handed["path"], []
     if handed["handed_over"]:
         lines = [wrap_paragraph(_rule_line(row), 2, 4) for row in handed["handed_over"]]

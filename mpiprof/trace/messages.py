@@ -81,7 +81,8 @@ def read_message_logs(
     until = None if newest else trace.complete_until_ns
     limits = *span, END_NS if until is None else until
     threads_of = {rank: _list_event_chunks(trace, rank, newest) for rank in ranks}
-    decoder = _make_decoder(trace, [of for threads in threads_of.values() for of in threads], limits)
+    every_thread = [chunks for threads in threads_of.values() for chunks in threads]
+    decoder = _make_decoder(trace, every_thread, limits)
     for rank, threads in threads_of.items():
         blocks = (read_intact(trace, chunks) for chunks in threads)
         shapes, clock = trace.tables.shape_map(rank), trace.clock_of(rank)

@@ -48,7 +48,7 @@ def describe_sites(
 
     The innermost frame is described. Further recorded frames are in "stack". If other sites have
     the same innermost frame, "caller" is the first frame that distinguishes them, as text. A site
-    of a method of mpi4py for objects also has "method" (metrics/shape_names.py).
+    of a method of mpi4py for objects also has "method" (account/shape_names.py).
     """
     wanted = sorted({i for group in groups for i in group if i >= 0})
     known = dict(zip(wanted, _describe_stacks([sites[i] for i in wanted]), strict=True))

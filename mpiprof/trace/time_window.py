@@ -1,7 +1,7 @@
 """A stretch of a run as a trace: only the calls, messages and intervals in it are read.
 
 A trace that does not fit in memory is analysed window by window. The windows of a run begin and end
-when all its ranks meet in a collective (metrics/run_windows.py). Nobody waits across such a time.
+when all its ranks meet in a collective (account/run_windows.py). Nobody waits across such a time.
 """
 
 from __future__ import annotations

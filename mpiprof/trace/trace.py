@@ -76,8 +76,8 @@ class _DerivedTable:
 class Trace(Records):
     """A trace folder and its derived tables, each computed once; `mpiprof.open` returns one.
 
-    Columns are identifiers with units; the deriving functions in mpiprof.metrics and
-    mpiprof.diagnosis list them. derived: these functions (diagnosis.lazy_tables.DERIVED); a table
+    Columns are identifiers with units; the deriving functions in mpiprof.account and
+    mpiprof.causes list them. derived: these functions (causes.lazy_tables.DERIVED); a table
     without its function raises TraceError. The function called `shapes` is applied at once and
     replaces the shapes. workers: workers for passes over the partitions of a data set.
     """
@@ -212,7 +212,7 @@ class Trace(Records):
     )
     hot: list[int] = _derived("hot", "Call sites with the most wait, in descending order.")
     wrong: list[Any] = _derived(
-        "wrong", "First instances with different calls among their members (metrics.disagreement)."
+        "wrong", "First instances with different calls among their members (account.disagreement)."
     )
     plot: Any = _derived(
         "plot", 'Figures, one call each, such as `trace.plot.arrivals("md.py:93")`; see Plots.'
@@ -274,7 +274,7 @@ class Trace(Records):
     )
     aggregate: tuple[Any, dict[Any, int]] = _derived(
         "aggregate",
-        "The sums of one pass (metrics.aggregate.Aggregate), and each call site's number.",
+        "The sums of one pass (account.aggregate.Aggregate), and each call site's number.",
     )
 
     # Derived tables of some call sites
@@ -295,11 +295,11 @@ class Trace(Records):
         raise UsageError(f"{named}: no such call site; {some}")
 
     def arrival_statistics(self, callsite: int | str) -> Any:
-        """Return the spread of the arrivals at a call site, as diagnosis.arrival_statistics."""
+        """Return the spread of the arrivals at a call site, as causes.arrival_statistics."""
         return self.derive("arrival_statistics", callsite)
 
     def conclusions(self, callsite: int | str) -> list[Any]:
-        """Return the findings at a call site by descending cost, as diagnosis.findings.Finding."""
+        """Return the findings at a call site by descending cost, as causes.findings.Finding."""
         conclusions: list[Any] = self.derive("conclusions", callsite)
         return conclusions
 
@@ -314,7 +314,7 @@ class Trace(Records):
         return phases
 
     def findings(self, gains: Sequence[Any] = ()) -> list[Any]:
-        """Return all worthwhile findings by descending cost, as diagnosis.findings.Finding."""
+        """Return all worthwhile findings by descending cost, as causes.findings.Finding."""
         findings: list[Any] = self.derive("findings", tuple(gains))
         return findings
 
@@ -332,7 +332,7 @@ class Trace(Records):
         return ranks
 
     def samples(self, callsites: Sites) -> dict[int, Any]:
-        """Return samples of some call sites from one pass: diagnosis.sampling.Sample by number."""
+        """Return samples of some call sites from one pass: causes.sampling.Sample by number."""
         samples: dict[int, Any] = self.derive("samples", as_tuple(callsites))
         return samples
 
@@ -342,5 +342,5 @@ class Trace(Records):
         return series
 
     def waiting_for(self, callsites: Sites = ()) -> Any:
-        """Return the wait matrix at some or all call sites, as metrics.rank_pairs.WaitMatrix."""
+        """Return the wait matrix at some or all call sites, as account.rank_pairs.WaitMatrix."""
         return self.derive("waiting_for", as_tuple(callsites))

@@ -14,7 +14,7 @@ from pathlib import Path
 from support.cause_judgement import RIGHT, UNSURE, WRONG, named_ranks
 
 from benchmarks.live_programs import INSIDE, START, LiveProgram
-from mpiprof.diagnosis.delay_reasons import BLOCKED
+from mpiprof.causes.delay_reasons import BLOCKED
 from mpiprof.interface.parse_units import TIMES
 from mpiprof.reports.words.delay_sentences import REASONS
 

@@ -27,12 +27,12 @@ import mpiprof
 from benchmarks.checks import THRESHOLD_MISSED, Row, printed
 from benchmarks.memory import peak_mb
 from benchmarks.view import number
-from mpiprof.diagnosis.lazy_tables import DERIVED
+from mpiprof.account import batch_map, shape_names
+from mpiprof.causes.lazy_tables import DERIVED
 from mpiprof.errors import MpiprofError
 from mpiprof.formats import dataset
+from mpiprof.formats.dask_workers import LOCAL_PREFIX, Workers, connect_workers
 from mpiprof.interface.progress import show_progress
-from mpiprof.metrics import batch_map, shape_names
-from mpiprof.store.dask_workers import LOCAL_PREFIX, Workers, connect_workers
 from mpiprof.trace import Trace
 from mpiprof.trace.batch import Batch, Before
 from mpiprof.trace.malloc_tuning import retain_freed_memory

@@ -23,8 +23,8 @@ import pandas as pd
 import mpiprof
 from benchmarks import jobs
 from benchmarks.checks import Row, report_rows
-from mpiprof.diagnosis import delay_reasons
-from mpiprof.diagnosis.delay_reasons import DelayReasons, explain_delay, find_largest_reason
+from mpiprof.causes import delay_reasons
+from mpiprof.causes.delay_reasons import DelayReasons, explain_delay, find_largest_reason
 from mpiprof.errors import MpiprofError
 from mpiprof.trace.thread_times import find_stretches
 

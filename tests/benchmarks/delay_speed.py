@@ -26,7 +26,7 @@ from support.program_log import HAVE_BEGIN, HAVE_END
 from benchmarks.checks import Row, report_rows
 from benchmarks.memory import peak_mb
 from benchmarks.view import number
-from mpiprof.metrics.analysis_memory import BYTES_PER_MESSAGE_RECORD
+from mpiprof.account.analysis_memory import BYTES_PER_MESSAGE_RECORD
 from mpiprof.trace.chunks import MESSAGES
 from mpiprof.trace.types import CALL, RECEIVED_PART, SENT_PART, Array
 from mpiprof.trace.writer import (
@@ -154,7 +154,7 @@ def measure_windows(folder: Path, count: int) -> Iterator[Row]:
     """Find the causes on one core in this number of windows, as if there was no more memory."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     import mpiprof
-    from mpiprof.metrics import analysis_memory, run_windows
+    from mpiprof.account import analysis_memory, run_windows
     from mpiprof.trace.malloc_tuning import retain_freed_memory
 
     retain_freed_memory()

@@ -29,9 +29,9 @@ from benchmarks.cause_sentences import judge_sentences
 from benchmarks.checks import Row, report_rows
 from benchmarks.live_programs import COLLECTIVES, MESSAGES, OBJECTS, PROGRAMS, LiveProgram
 from benchmarks.planted_causes import MAX_WRONG, MIN_RIGHT, MIN_RIGHT_COSTS, is_exact
-from mpiprof.diagnosis.findings import make_verdict
-from mpiprof.diagnosis.run_steps import Steps
-from mpiprof.diagnosis.what_if import parse_change, predict_run
+from mpiprof.causes.findings import make_verdict
+from mpiprof.causes.run_steps import Steps
+from mpiprof.causes.what_if import parse_change, predict_run
 from mpiprof.reports.words import conclusion
 from mpiprof.reports.words.finding_sentences import finding_text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from mpiprof.diagnosis.delay_reasons import BLOCKED, GARBAGE_COLLECTION, MORE_WORK
+from mpiprof.causes.delay_reasons import BLOCKED, GARBAGE_COLLECTION, MORE_WORK
 
 FOLDER = Path(__file__).parent
 COLLECTIVES = FOLDER / "live_collectives.c"

@@ -25,8 +25,8 @@ from pathlib import Path
 
 from benchmarks.checks import Row, store
 from benchmarks.jobs import compiler
+from mpiprof.collectives.papers.harness.loop import parse_lines, read_log
 from mpiprof.errors import MpiprofError
-from mpiprof.papers.harness.loop import parse_lines, read_log
 
 HERE = Path(__file__).parent
 CALLS = 20_000  # a batch: ten windows of the log

@@ -23,8 +23,8 @@ import numpy as np
 import mpiprof
 from benchmarks.checks import Row, report_rows
 from benchmarks.jobs import compiled, recording
+from mpiprof.collectives.papers.harness.study import ratio_interval
 from mpiprof.errors import MpiprofError
-from mpiprof.papers.harness.study import ratio_interval
 
 SOURCE = Path(__file__).with_suffix(".c")
 LOOP = Path(__file__).with_name("where_cost_loop.py")

@@ -14,7 +14,7 @@ from support.dashboard_traces import MS
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.timeline.tiles import MAX_ROWS
+from dashboard.timeline.tiles import MAX_ROWS
 
 pytestmark = pytest.mark.slow
 

@@ -22,15 +22,15 @@ from support.jobs import clean_environment, run
 from support.mpis import Mpi
 from support.wait_until import HANG_S, wait_until
 
+from mpiprof.collectives.papers.cluster import network as cluster
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.papers.cluster import network as cluster
 
 pytestmark = pytest.mark.slow
 
 OWN_PLACE = """
 import os, select, sys
 from pathlib import Path
-from mpiprof.papers.cluster import network as c
+from mpiprof.collectives.papers.cluster import network as c
 c.STATE_FOLDER, c.PREFIX = Path(os.environ["STATE"]), os.environ["PREFIX"]
 """
 MAIN = OWN_PLACE + "from mpiprof.__main__ import main\nsys.exit(main(sys.argv[1:]))\n"
@@ -61,7 +61,7 @@ USE = (
 CALIBRATE = (
     MAKE.replace("3x100mbit", "2x10mbit")
     + """    from mpiprof.launch import library
-    from mpiprof.papers.harness.message_times import calibrate_ranks
+    from mpiprof.collectives.papers.harness.message_times import calibrate_ranks
     mpi = library.mpi_of_python(library.this_interpreter(), os.environ)
     start = lambda words, variables: made.run(mpi, 2, words, variables)
     print(calibrate_ranks(start, Path(os.environ["STATE"]), lambda _: "").read_text())

@@ -12,12 +12,12 @@ import pytest
 from numpy.typing import NDArray
 from support.recorder_score import recorded, score_program
 
+from mpiprof.account.wait_states import Group, compute_waits, score_instances
+from mpiprof.collectives.papers.harness.case import Case
+from mpiprof.collectives.papers.harness.loop import score_ns
 from mpiprof.collectives.schedule import Problem
+from mpiprof.collectives.tune.replay.imposed_arrivals import ReplayMeasurement, Task
 from mpiprof.facts.operations import OPERATIONS, WaitRule
-from mpiprof.metrics.wait_states import Group, compute_waits, score_instances
-from mpiprof.papers.harness.case import Case
-from mpiprof.papers.harness.loop import score_ns
-from mpiprof.tune.replay.imposed_arrivals import ReplayMeasurement, Task
 
 Int = NDArray[np.int64]
 # Only the analysis knows the neighbours in a topology.

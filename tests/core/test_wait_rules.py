@@ -16,11 +16,11 @@ from support.recorder_score import recorded, score_program
 from support.synthetic import Synthetic
 
 import mpiprof
+from mpiprof.account import columns
+from mpiprof.account.wait_states import Group, earliest_exit, score_instances
 from mpiprof.collectives.schedule import Problem
 from mpiprof.core.generator.symbol_tables import natives_header
 from mpiprof.facts.operations import OPERATIONS, WaitRule, awaited_ranks
-from mpiprof.metrics import columns
-from mpiprof.metrics.wait_states import Group, earliest_exit, score_instances
 
 ARRIVALS = np.array([[40], [10], [20], [90]])  # ranks x instances, ns
 EXITS = np.full((4, 1), 100)

@@ -11,8 +11,8 @@ from support.mpis import Mpi
 
 import mpiprof
 from mpiprof.__main__ import main
+from mpiprof.collectives.tune import from_selector, plan_entries
 from mpiprof.collectives.variant import Variant
-from mpiprof.tune import from_selector, plan_entries
 
 PROGRAM = """
 from array import array

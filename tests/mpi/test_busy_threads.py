@@ -11,8 +11,8 @@ from support.jobs import run_mpi
 from support.mpis import Mpi
 
 import mpiprof
-from mpiprof.diagnosis import delay_reasons
-from mpiprof.diagnosis.delay_reasons import explain_delay, find_largest_reason
+from mpiprof.causes import delay_reasons
+from mpiprof.causes.delay_reasons import explain_delay, find_largest_reason
 from mpiprof.reports.words.delay_sentences import name_busy_threads
 from mpiprof.trace.thread_times import find_stretches
 from mpiprof.trace.trace import Trace

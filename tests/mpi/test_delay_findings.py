@@ -11,7 +11,7 @@ from support.mpis import SLOW_WITH_MPICH, Mpi
 from support.prepared_runs import prepare_run
 
 import mpiprof
-from mpiprof.diagnosis.finding import Finding
+from mpiprof.causes.finding import Finding
 from mpiprof.reports.words.finding_sentences import finding_text
 from mpiprof.trace import Trace
 

@@ -21,7 +21,7 @@ from support.prepared_runs import prepare_run
 from support.sanitizers import ADDRESS, assert_no_report
 
 from mpiprof.collectives.schedule import Algorithm, load_catalogue
-from mpiprof.tune import plan
+from mpiprof.collectives.tune import plan
 
 SEED = 20091
 Used = dict[tuple[str, bool, str], int]

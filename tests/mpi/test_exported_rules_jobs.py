@@ -15,12 +15,12 @@ from support.mpis import Mpi
 from support.random_plans import asked_for, random_plan, rules_of
 
 from mpiprof.collectives.schedule import SEND, Problem, Schedule, find, step_columns
+from mpiprof.collectives.tune.export_rules.cells import ExportRequest
+from mpiprof.collectives.tune.export_rules.openmpi import CALLED_INSIDE, OPERATION_NUMBERS
+from mpiprof.collectives.tune.export_rules.targets import Export, export_rules
+from mpiprof.collectives.tune.rules import Rule
 from mpiprof.facts.library_algorithms import find_algorithms
 from mpiprof.facts.operations import OPERATIONS
-from mpiprof.tune.export_rules.cells import ExportRequest
-from mpiprof.tune.export_rules.openmpi import CALLED_INSIDE, OPERATION_NUMBERS
-from mpiprof.tune.export_rules.targets import Export, export_rules
-from mpiprof.tune.rules import Rule
 
 MOST = 8  # maximum number of processes
 SIZES = (2, 3, 4, 7, 8)

@@ -19,7 +19,7 @@ from support.virtual_clock_model import BASE_NS, Line
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.causes.findings import make_verdict
 from mpiprof.facts.operations import MANAGEMENT_COLLECTIVES, OPERATIONS, WAIT_STATES
 from mpiprof.interface.format_units import format_share
 from mpiprof.reports.site_labels import format_callsite

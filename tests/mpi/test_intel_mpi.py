@@ -16,10 +16,10 @@ from support.switch_runs import algorithms_run, script
 from support.trace_tables import table_rows
 
 import mpiprof
+from mpiprof.collectives.tune.export_rules import targets
+from mpiprof.collectives.tune.export_rules.cells import Cell
 from mpiprof.facts.library_algorithms import find_algorithms
 from mpiprof.facts.library_table import INTEL
-from mpiprof.tune.export_rules import targets
-from mpiprof.tune.export_rules.cells import Cell
 
 pytestmark = pytest.mark.slow
 

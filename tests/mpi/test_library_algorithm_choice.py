@@ -13,11 +13,11 @@ from support.library_algorithm_runs import FUNCTIONS, Case, cases, recorded
 from support.mpis import SLOW_WITH_MPICH, Mpi
 
 import mpiprof
+from mpiprof.collectives.tune import plan_entries
+from mpiprof.collectives.tune.replay.jobs import SEGMENT_SIZES
 from mpiprof.facts.library_algorithms import LibraryAlgorithm, find_algorithms
 from mpiprof.facts.library_table import NOT_SELECTABLE, WRONG_RESULTS
 from mpiprof.facts.operations import OPERATIONS
-from mpiprof.tune import plan_entries
-from mpiprof.tune.replay.jobs import SEGMENT_SIZES
 
 SIZES = (2, 3, 4, 8)  # numbers of processes
 BYTES = (1, 64, 1000, 65536)

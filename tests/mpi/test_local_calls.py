@@ -12,8 +12,8 @@ from support.mpis import Mpi
 from support.prepared_runs import prepare_run
 
 import mpiprof
+from mpiprof.causes.findings import find_call_free_stretch
 from mpiprof.core.generator.collectives import functions
-from mpiprof.diagnosis.findings import find_call_free_stretch
 from mpiprof.facts.operations import LOCAL_OPERATIONS, call_class, function_name
 from mpiprof.reports.message_table import local_section
 

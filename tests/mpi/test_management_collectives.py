@@ -16,10 +16,10 @@ from support.synthetic import Synthetic
 from support.wait_until import wait_until
 
 import mpiprof
+from mpiprof.account.wait_states import Group, compute_waits
 from mpiprof.facts.operations import WaitRule
 from mpiprof.hang import rank_state, status
 from mpiprof.hang.verdict import NO_FAULT
-from mpiprof.metrics.wait_states import Group, compute_waits
 from mpiprof.trace import Trace
 
 RANKS = 3

@@ -20,8 +20,8 @@ from support.mpis import SLOW_WITH_MPICH, Mpi
 from support.prepared_runs import prepare_run
 
 import mpiprof
+from mpiprof.account.shape_names import is_native
 from mpiprof.collectives.schedule import COPY, Problem, Schedule, load_catalogue, step_columns
-from mpiprof.metrics.shape_names import is_native
 
 RANKS = 3
 EVERYTHING = "alltoall=bruck,bcast=chain,allgather=bruck,allreduce=ring,reduce=ring,alltoallv=ring"

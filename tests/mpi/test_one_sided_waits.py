@@ -12,8 +12,8 @@ from support.mpis import Mpi
 from support.prepared_runs import prepare_run
 
 import mpiprof
-from mpiprof.metrics.message_callsite_sums import find_located_waits
-from mpiprof.metrics.rank_pairs import list_waiting_pairs
+from mpiprof.account.message_callsite_sums import find_located_waits
+from mpiprof.account.rank_pairs import list_waiting_pairs
 from mpiprof.reports.message_table import local_section
 from mpiprof.reports.words.message_sentences import describe_pair, name_waits
 

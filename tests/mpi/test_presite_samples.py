@@ -12,7 +12,7 @@ from support.jobs import run_mpi
 from support.mpis import SLOW_WITH_MPICH, Mpi
 
 import mpiprof
-from mpiprof.diagnosis.sampled_code import describe_own_frames, find_sampled_code
+from mpiprof.causes.sampled_code import describe_own_frames, find_sampled_code
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
 

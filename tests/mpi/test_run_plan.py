@@ -10,9 +10,9 @@ import pytest
 from support.jobs import run
 from support.mpis import Mpi
 
+from mpiprof.collectives.tune import plan, plan_check
+from mpiprof.collectives.tune.plan import Plan
 from mpiprof.errors import UsageError
-from mpiprof.tune import plan, plan_check
-from mpiprof.tune.plan import Plan
 
 NAMES = ("SWITCH", "AUTO", "REPRODUCIBLE", "LEARN", "SWITCH_MODEL")
 APP = f"""import os

@@ -22,10 +22,10 @@ from support.trace_tables import table_rows
 
 import mpiprof
 from mpiprof.__main__ import main
+from mpiprof.account.shape_names import is_native
+from mpiprof.collectives.papers.harness.loop import Behaviour
 from mpiprof.collectives.problem_spec import list_algorithms
-from mpiprof.metrics.shape_names import is_native
-from mpiprof.papers.harness.loop import Behaviour
-from mpiprof.tune.model_correction import parse_lesson
+from mpiprof.collectives.tune.model_correction import parse_lesson
 
 
 def switched(

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from mpiprof.collectives.papers.harness.calls import CALL_MAKERS, check, import_mpi
+from mpiprof.collectives.papers.harness.case import Case
 from mpiprof.collectives.schedule import Problem
-from mpiprof.papers.harness.calls import CALL_MAKERS, check, import_mpi
-from mpiprof.papers.harness.case import Case
 
 comm = import_mpi().COMM_WORLD
 p = comm.size

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 import mpiprof
+from mpiprof.account.problem_size import make_problem
 from mpiprof.collectives.machine import Machine
 from mpiprof.collectives.simulate import simulate
-from mpiprof.metrics.problem_size import make_problem
-from mpiprof.tune import tasks
-from mpiprof.tune.candidates import Candidate, list_candidates
-from mpiprof.tune.predict import predict
-from mpiprof.tune.result import YES, judge
+from mpiprof.collectives.tune import tasks
+from mpiprof.collectives.tune.candidates import Candidate, list_candidates
+from mpiprof.collectives.tune.predict import predict
+from mpiprof.collectives.tune.result import YES, judge
 from support.synthetic import Synthetic
 
 GAP_NS = 10**10

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mpiprof.diagnosis.finding import Finding
-from mpiprof.diagnosis.findings import make_verdict
-from mpiprof.diagnosis.what_if import Change, predict_run
+from mpiprof.causes.finding import Finding
+from mpiprof.causes.findings import make_verdict
+from mpiprof.causes.what_if import Change, predict_run
 from mpiprof.interface.format_units import format_time
 from mpiprof.interface.parse_units import TIMES
 from mpiprof.reports.words import conclusion

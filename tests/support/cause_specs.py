@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import mpiprof
-from mpiprof.diagnosis.finding import MIN_CERTAINTY
+from mpiprof.causes.finding import MIN_CERTAINTY
 from mpiprof.interface.format_units import format_time
 from support import spec_files
 from support.cause_judgement import INEXACT, RIGHT, UNSURE, WRONG, Report, judge, read_report

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from mpiprof.__main__ import main
-from mpiprof.store import values
-from mpiprof.store.cache import Writer
+from mpiprof.formats import values
+from mpiprof.formats.cache import Writer
 from mpiprof.trace.match import MAX_READ_RECORDS
 from mpiprof.trace.types import OUTSIDE
 from support.dashboard_traces import of_size

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from mpiprof.diagnosis.finding import MIN_CERTAINTY, Finding, is_blamed
-from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.causes.finding import MIN_CERTAINTY, Finding, is_blamed
+from mpiprof.causes.findings import make_verdict
 from mpiprof.reports.words import conclusion
 from mpiprof.trace import Trace
 from support.cause_judgement import MAX_SAVING_ERROR, named_ranks

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import mpiprof
+from mpiprof.account.shape_names import library_bytes
 from mpiprof.facts.library_algorithms import find_algorithms
 from mpiprof.facts.operations import OPERATIONS
-from mpiprof.metrics.shape_names import library_bytes
 from support.compilation import compiled
 from support.jobs import run_mpi
 from support.mpis import Mpi

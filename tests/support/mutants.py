@@ -24,10 +24,10 @@ from mpiprof.dashboard.trace_data import TraceContext
 from mpiprof.dashboard.url_state import PageState
 
 import mpiprof
+from dashboard.timeline import build as timeline_build
 from mpiprof.__main__ import main
 from mpiprof.errors import MpiprofError
-from mpiprof.store import cache
-from mpiprof.timeline import build as timeline_build
+from mpiprof.formats import cache
 from mpiprof.trace.checksum import CHECKSUM_PATTERN, add_checksum, remove_checksum
 from mpiprof.trace.writer import CHUNK_BYTES, HEADER_BYTES, RECORD_BYTES, RECORD_TYPE
 from support.page_traces import simulate

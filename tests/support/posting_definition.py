@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from mpiprof.metrics.message_waits import MIN_RENDEZVOUS_BYTES
+from mpiprof.account.message_waits import MIN_RENDEZVOUS_BYTES
 from mpiprof.trace.trace import Trace
 
 Row: TypeAlias = dict[str, Any]

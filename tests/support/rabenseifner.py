@@ -5,9 +5,11 @@ from __future__ import annotations
 from math import log2
 
 from mpiprof.collectives.machine import Machine as Machine
+from mpiprof.collectives.papers.reports.rabenseifner_claims import (
+    largest_exponent_gap as largest_exponent_gap,
+)
+from mpiprof.collectives.papers.reports.rabenseifner_claims import paper_time as paper_time
 from mpiprof.collectives.schedule import find
-from mpiprof.papers.reports.rabenseifner_claims import largest_exponent_gap as largest_exponent_gap
-from mpiprof.papers.reports.rabenseifner_claims import paper_time as paper_time
 
 # Process counts at which Figure 5 shows the ring ahead at 32 KB; 15 only above 64 KB.
 RING_SIZES = (3, 5, 7, 9, 10, 11, 17)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from mpiprof.collectives.catalogue import applies_to_size, load_catalogue
+from mpiprof.collectives.tune.plan import make_entry_rules
+from mpiprof.collectives.tune.rules import Rule
 from mpiprof.facts.library_algorithms import find_algorithms
 from mpiprof.facts.operations import OPERATIONS
-from mpiprof.tune.plan import make_entry_rules
-from mpiprof.tune.rules import Rule
 
 Entry = dict[str, Any]
 

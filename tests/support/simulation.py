@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.account.wait_states import Group, awaited_rows, earliest_exit
 from mpiprof.facts.operations import OPERATIONS, WaitRule, base_operation
-from mpiprof.metrics.wait_states import Group, awaited_rows, earliest_exit
 from mpiprof.trace.types import CALL, COMPLETION, Int
 from support.program_log import ProgramLog, Shapes
 from support.synthetic import Synthetic

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import mpiprof
-from mpiprof.metrics.shape_names import is_native
+from mpiprof.account.shape_names import is_native
 from support.jobs import run_mpi
 from support.mpis import Mpi
 from support.trace_tables import table_rows

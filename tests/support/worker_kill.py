@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from mpiprof.metrics import aggregate
+from mpiprof.account import aggregate
 
 
 def summed(marker: str, *arguments: Any) -> Any:

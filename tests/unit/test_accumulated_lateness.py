@@ -11,8 +11,8 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.account import delay_graph
+from mpiprof.causes.findings import make_verdict
 from mpiprof.causes.single_event import SingleEvent
-from mpiprof.diagnosis.findings import make_verdict
 from mpiprof.interface.format_units import format_time
 from mpiprof.reports.words import conclusion, finding_sentences
 from mpiprof.trace import Trace

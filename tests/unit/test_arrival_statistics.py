@@ -16,12 +16,12 @@ from support.late_traces import MS, STEP, messages, noise, one_site, steps
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.diagnosis.arrival_statistics import ArrivalStatistics
-from mpiprof.diagnosis.finding import Finding
-from mpiprof.diagnosis.findings import Gain, find_findings
-from mpiprof.metrics.variance_components import SIGNIFICANT, nodes_differ, subtract_median_of_others
+from mpiprof.account.variance_components import SIGNIFICANT, nodes_differ, subtract_median_of_others
+from mpiprof.causes.arrival_statistics import ArrivalStatistics
+from mpiprof.causes.finding import Finding
+from mpiprof.causes.findings import Gain, find_findings
+from mpiprof.collectives.tune.predict import find_gains
 from mpiprof.reports.words import callsite_sentences, finding_sentences
-from mpiprof.tune.predict import find_gains
 
 NODES = [0, 0, 0, 0, 1, 1, 1, 1]
 

@@ -10,7 +10,7 @@ from support.late_traces import MS, steps
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.diagnosis.finding import Finding
+from mpiprof.causes.finding import Finding
 from mpiprof.trace import Trace
 from mpiprof.trace.layout import OUTSIDE_CLASSES
 from mpiprof.trace.types import Float

@@ -23,14 +23,14 @@ from mpiprof.__main__ import main
 from mpiprof.collectives import catalogue, ring_fast_path
 from mpiprof.collectives.distributions import DISTRIBUTIONS
 from mpiprof.collectives.machine import Machine
+from mpiprof.collectives.papers.harness import figures, simulated_cases, study
+from mpiprof.collectives.papers.harness.case import Case, Options
+from mpiprof.collectives.papers.harness.study import CaseResult, Setup
+from mpiprof.collectives.papers.harness.timing import lateness_ns
+from mpiprof.collectives.papers.studies import allgatherv, impact, intergroup, reduction
 from mpiprof.collectives.schedule import Problem
 from mpiprof.commands import bench
 from mpiprof.interface.format_units import format_round_size
-from mpiprof.papers.harness import figures, simulated_cases, study
-from mpiprof.papers.harness.case import Case, Options
-from mpiprof.papers.harness.study import CaseResult, Setup
-from mpiprof.papers.harness.timing import lateness_ns
-from mpiprof.papers.studies import allgatherv, impact, intergroup, reduction
 
 MACHINE = make_uniform(60e3, 83.9)
 SETUP = Setup(16, Options(), MACHINE, "mpich")
@@ -153,8 +153,8 @@ def test_laps_fit_the_time_limit() -> None:
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_takes_less_than_twenty_minutes(name: str) -> None:
-    from mpiprof.papers.harness.runner import requested_laps
-    from mpiprof.papers.studies import import_study
+    from mpiprof.collectives.papers.harness.runner import requested_laps
+    from mpiprof.collectives.papers.studies import import_study
 
     module = import_study(name)
     lap_s = study.estimate_lap_s(module.make_cases(SETUP), SETUP)

@@ -17,14 +17,18 @@ from support.mpis import Mpi
 from support.synthetic import LINK, MACHINE, Synthetic
 
 import mpiprof
+from mpiprof.collectives.papers.harness.case import Options
+from mpiprof.collectives.papers.harness.conditions import list_conditions
+from mpiprof.collectives.papers.harness.message_times import (
+    Start,
+    describe_messages,
+    tabulate_messages,
+)
+from mpiprof.collectives.papers.studies import apps
+from mpiprof.collectives.papers.studies.app_programs import APPS, StudyProgram, find_words
+from mpiprof.collectives.papers.studies.apps import ALL, FIGURE, WHOLE, Run
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.launch import library
-from mpiprof.papers.harness.case import Options
-from mpiprof.papers.harness.conditions import list_conditions
-from mpiprof.papers.harness.message_times import Start, describe_messages, tabulate_messages
-from mpiprof.papers.studies import apps
-from mpiprof.papers.studies.app_programs import APPS, StudyProgram, find_words
-from mpiprof.papers.studies.apps import ALL, FIGURE, WHOLE, Run
 from mpiprof.trace.machine import find_fault
 
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from support.uniform_machine import make_uniform
 
+from mpiprof.collectives.papers.harness import loop
+from mpiprof.collectives.papers.harness.case import Case, Options
+from mpiprof.collectives.papers.harness.loop import Behaviour, Loop, LoopTimes, Phase
+from mpiprof.collectives.papers.harness.study import Setup
+from mpiprof.collectives.papers.studies import adaptive, auto_robustness, contest
 from mpiprof.collectives.schedule import Problem
 from mpiprof.facts.operations import AUTO, ROBUST
-from mpiprof.papers.harness import loop
-from mpiprof.papers.harness.case import Case, Options
-from mpiprof.papers.harness.loop import Behaviour, Loop, LoopTimes, Phase
-from mpiprof.papers.harness.study import Setup
-from mpiprof.papers.studies import adaptive, auto_robustness, contest
 
 MACHINE = make_uniform(60e3, 83.9)
 SETUP = Setup(16, Options(), MACHINE, "openmpi")

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from mpiprof.papers.harness.figures import Lines, Panels
-from mpiprof.papers.harness.study import Row
-from mpiprof.papers.reports import faraj
-from mpiprof.papers.reports.exhibits import FAILS, HOLDS, IN_PART, Results, read_paper_values
+from mpiprof.collectives.papers.harness.figures import Lines, Panels
+from mpiprof.collectives.papers.harness.study import Row
+from mpiprof.collectives.papers.reports import faraj
+from mpiprof.collectives.papers.reports.exhibits import (
+    FAILS,
+    HOLDS,
+    IN_PART,
+    Results,
+    read_paper_values,
+)
 
 
 def make_results(run: str, rows: list[Row]) -> Results:

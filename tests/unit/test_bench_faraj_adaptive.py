@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mpiprof.papers.harness.study import Row
-from mpiprof.papers.reports import faraj_adaptive, import_paper
-from mpiprof.papers.reports.exhibits import (
+from mpiprof.collectives.papers.harness.study import Row
+from mpiprof.collectives.papers.reports import faraj_adaptive, import_paper
+from mpiprof.collectives.papers.reports.exhibits import (
     FAILS,
     HOLDS,
     IN_PART,

@@ -6,11 +6,11 @@ import math
 
 import pytest
 
-from mpiprof.metrics.aggregate import RANGE_NAMES
-from mpiprof.papers.harness.figures import Bars, Lines, Panels
-from mpiprof.papers.harness.study import Row
-from mpiprof.papers.reports import faraj, faraj_adaptive, faraj_programs, import_paper
-from mpiprof.papers.reports.exhibits import (
+from mpiprof.account.aggregate import RANGE_NAMES
+from mpiprof.collectives.papers.harness.figures import Bars, Lines, Panels
+from mpiprof.collectives.papers.harness.study import Row
+from mpiprof.collectives.papers.reports import faraj, faraj_adaptive, faraj_programs, import_paper
+from mpiprof.collectives.papers.reports.exhibits import (
     FAILS,
     HOLDS,
     IN_PART,
@@ -19,10 +19,10 @@ from mpiprof.papers.reports.exhibits import (
     Results,
     read_paper_values,
 )
-from mpiprof.papers.reports.paper_report import compose_report
-from mpiprof.papers.reports.runs import RunResult
-from mpiprof.papers.studies.apps import ALL, WHOLE
-from mpiprof.papers.studies.arrival import JOINED, KINDS
+from mpiprof.collectives.papers.reports.paper_report import compose_report
+from mpiprof.collectives.papers.reports.runs import RunResult
+from mpiprof.collectives.papers.studies.apps import ALL, WHOLE
+from mpiprof.collectives.papers.studies.arrival import JOINED, KINDS
 
 
 def make_results(**tables: list[Row]) -> Results:

@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 from support.uniform_machine import make_uniform
 
-from mpiprof.collectives.schedule import Problem
-from mpiprof.papers.harness.case import Case, Options
-from mpiprof.papers.harness.conditions import TIMER, list_conditions
-from mpiprof.papers.harness.intervals import (
+from mpiprof.collectives.papers.harness.case import Case, Options
+from mpiprof.collectives.papers.harness.conditions import TIMER, list_conditions
+from mpiprof.collectives.papers.harness.intervals import (
     FEWEST_VALUES,
     IntervalEstimate,
     estimate_quotient,
@@ -25,8 +24,16 @@ from mpiprof.papers.harness.intervals import (
     format_within,
     median_interval,
 )
-from mpiprof.papers.harness.processors import RankProcessors, find_most_used
-from mpiprof.papers.harness.study import CaseResult, Report, Setup, format_cell, make_row, write
+from mpiprof.collectives.papers.harness.processors import RankProcessors, find_most_used
+from mpiprof.collectives.papers.harness.study import (
+    CaseResult,
+    Report,
+    Setup,
+    format_cell,
+    make_row,
+    write,
+)
+from mpiprof.collectives.schedule import Problem
 
 NAN = float("nan")
 SETUP = Setup(16, Options(), make_uniform(2000.0, 0.1), laps=7)

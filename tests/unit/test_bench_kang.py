@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mpiprof.collectives.schedule import Problem
-from mpiprof.papers.harness.figures import SpaceTime
-from mpiprof.papers.harness.study import Row
-from mpiprof.papers.reports import kang, kang_theorems
-from mpiprof.papers.reports.exhibits import (
+from mpiprof.collectives.papers.harness.figures import SpaceTime
+from mpiprof.collectives.papers.harness.study import Row
+from mpiprof.collectives.papers.reports import kang, kang_theorems
+from mpiprof.collectives.papers.reports.exhibits import (
     FAILS,
     HOLDS,
     IN_PART,
@@ -18,7 +17,8 @@ from mpiprof.papers.reports.exhibits import (
     Results,
     read_paper_values,
 )
-from mpiprof.papers.reports.schedule_pictures import show_schedules, trace_schedule
+from mpiprof.collectives.papers.reports.schedule_pictures import show_schedules, trace_schedule
+from mpiprof.collectives.schedule import Problem
 
 
 def results(**rows: list[Row]) -> Results:

@@ -19,18 +19,18 @@ from support.mpis import Mpi
 from support.synthetic import MACHINE as MACHINE_TABLE
 from support.uniform_machine import make_uniform
 
+from mpiprof.collectives.papers.harness import loop, study
+from mpiprof.collectives.papers.harness.case import Case, Options
+from mpiprof.collectives.papers.harness.conditions import TIMER
+from mpiprof.collectives.papers.harness.figures import Lines, Series
+from mpiprof.collectives.papers.harness.loop import Behaviour, Loop, LoopTimes, Phase
+from mpiprof.collectives.papers.harness.processors import find_most_used
+from mpiprof.collectives.papers.harness.runner import fit_time_limit
+from mpiprof.collectives.papers.harness.study import Setup
+from mpiprof.collectives.papers.studies import adaptive, arrival, auto_robustness
 from mpiprof.collectives.schedule import Problem
 from mpiprof.commands import bench
 from mpiprof.facts.operations import AUTO
-from mpiprof.papers.harness import loop, study
-from mpiprof.papers.harness.case import Case, Options
-from mpiprof.papers.harness.conditions import TIMER
-from mpiprof.papers.harness.figures import Lines, Series
-from mpiprof.papers.harness.loop import Behaviour, Loop, LoopTimes, Phase
-from mpiprof.papers.harness.processors import find_most_used
-from mpiprof.papers.harness.runner import fit_time_limit
-from mpiprof.papers.harness.study import Setup
-from mpiprof.papers.studies import adaptive, arrival, auto_robustness
 
 MACHINE = make_uniform(60e3, 83.9)
 SETUP = Setup(16, Options(), MACHINE, "openmpi")

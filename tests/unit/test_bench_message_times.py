@@ -19,21 +19,21 @@ from support.synthetic import LINK, MACHINE
 from support.uniform_machine import make_uniform
 
 from mpiprof.collectives.machine import DEFAULT
-from mpiprof.errors import MpiprofError
-from mpiprof.papers.harness import message_times
-from mpiprof.papers.harness.case import Options
-from mpiprof.papers.harness.loop import Loop, LoopTimes
-from mpiprof.papers.harness.message_times import (
+from mpiprof.collectives.papers.harness import message_times
+from mpiprof.collectives.papers.harness.case import Options
+from mpiprof.collectives.papers.harness.loop import Loop, LoopTimes
+from mpiprof.collectives.papers.harness.message_times import (
     MESSAGE_SIZES,
     REPETITIONS,
     calibrate_ranks,
     find_study_fault,
     fit_link,
 )
-from mpiprof.papers.harness.runner import find_machine
-from mpiprof.papers.harness.study import Setup
-from mpiprof.papers.harness.timing import Ranks
-from mpiprof.papers.studies import arrival
+from mpiprof.collectives.papers.harness.runner import find_machine
+from mpiprof.collectives.papers.harness.study import Setup
+from mpiprof.collectives.papers.harness.timing import Ranks
+from mpiprof.collectives.papers.studies import arrival
+from mpiprof.errors import MpiprofError
 from mpiprof.trace.machine import find_fault
 
 STEADY = np.array(MESSAGE_SIZES)[:, None] * 0.5 + 3000.0 + np.zeros(REPETITIONS)
@@ -80,7 +80,9 @@ def test_the_recorder_s_gate_judges_a_study_s_times(
     times: np.ndarray, clean: np.ndarray, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = {"within": fit_link(times, clean)}
-    monkeypatch.setattr("mpiprof.papers.harness.runner.measure_message_times", lambda _: table)
+    monkeypatch.setattr(
+        "mpiprof.collectives.papers.harness.runner.measure_message_times", lambda _: table
+    )
     ranks = cast("Ranks", SimpleNamespace(world=SimpleNamespace(size=2)))
     machine, found, used = find_machine(ranks, ModuleType("study"), Options())
     assert used is table

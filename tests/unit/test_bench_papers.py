@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from mpiprof.__main__ import main
-from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.papers.harness import study
-from mpiprof.papers.harness.case import Options
-from mpiprof.papers.harness.study import Row
-from mpiprof.papers.reports import PAPERS, import_paper, paper_report, runs
-from mpiprof.papers.reports.exhibits import (
+from mpiprof.collectives.papers.harness import study
+from mpiprof.collectives.papers.harness.case import Options
+from mpiprof.collectives.papers.harness.study import Row
+from mpiprof.collectives.papers.reports import PAPERS, import_paper, paper_report, runs
+from mpiprof.collectives.papers.reports.exhibits import (
     FAILS,
     HOLDS,
     IN_PART,
@@ -33,8 +32,8 @@ from mpiprof.papers.reports.exhibits import (
     read_paper_values,
     read_table,
 )
-from mpiprof.papers.reports.paper_report import make_claims_table
-from mpiprof.papers.reports.runs import (
+from mpiprof.collectives.papers.reports.paper_report import make_claims_table
+from mpiprof.collectives.papers.reports.runs import (
     Computation,
     Measurement,
     RunResult,
@@ -47,6 +46,7 @@ from mpiprof.papers.reports.runs import (
     parse_number,
     result_path,
 )
+from mpiprof.errors import MpiprofError, UsageError
 
 # An exhibit of each paper that is drawn in less than a second.
 DRAWN = {"kang": "Figure 1", "traff": "Figure 1", "rabenseifner": "Figure 2", "faraj": "Table 11"}
@@ -82,7 +82,7 @@ def test_every_exhibit_is_obtained(name: str) -> None:
 @pytest.mark.parametrize("name", PAPERS)
 def test_every_check_of_a_paper_judges_a_claim(name: str) -> None:
     import_paper(name)
-    modules = [m for m in sys.modules if m.startswith(f"mpiprof.papers.reports.{name}")]
+    modules = [m for m in sys.modules if m.startswith(f"mpiprof.collectives.papers.reports.{name}")]
     defined = {
         function
         for module in modules
@@ -203,7 +203,7 @@ def test_further_tables_of_a_run_are_kept(tmp_path: Path, monkeypatch: pytest.Mo
         study.write(study.Report(["n"], [{"n": 3}], tables=tables), "A study", output)
         return subprocess.CompletedProcess(command, 0, "", "")
 
-    monkeypatch.setattr("mpiprof.papers.reports.runs.subprocess.run", measure)
+    monkeypatch.setattr("mpiprof.collectives.papers.reports.runs.subprocess.run", measure)
     run = Measurement(("arrival", "-n", "2"), 1)
     path = result_path(tmp_path, "arrival", quick=False)
     result = obtain_result(run, False, path, make_key(run, False))

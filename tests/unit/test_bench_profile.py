@@ -13,13 +13,18 @@ from support.uniform_machine import make_uniform
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.papers.harness.case import Options
-from mpiprof.papers.harness.figures import RatioMap, svg
-from mpiprof.papers.harness.study import CaseResult, Row, Setup
-from mpiprof.papers.reports import import_paper, rabenseifner
-from mpiprof.papers.reports.exhibits import HOLDS, NOT_REPRODUCIBLE, Results, read_paper_values
-from mpiprof.papers.studies import import_study, list_algorithms, reduction
-from mpiprof.papers.studies.reduction_profile import (
+from mpiprof.collectives.papers.harness.case import Options
+from mpiprof.collectives.papers.harness.figures import RatioMap, svg
+from mpiprof.collectives.papers.harness.study import CaseResult, Row, Setup
+from mpiprof.collectives.papers.reports import import_paper, rabenseifner
+from mpiprof.collectives.papers.reports.exhibits import (
+    HOLDS,
+    NOT_REPRODUCIBLE,
+    Results,
+    read_paper_values,
+)
+from mpiprof.collectives.papers.studies import import_study, list_algorithms, reduction
+from mpiprof.collectives.papers.studies.reduction_profile import (
     ProfileEntry,
     compute_benefits,
     model_times,

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from mpiprof.papers.harness.case import Options
-from mpiprof.papers.harness.figures import Map
-from mpiprof.papers.harness.study import Row
-from mpiprof.papers.reports import rabenseifner, rabenseifner_claims
-from mpiprof.papers.reports.exhibits import (
+from mpiprof.collectives.papers.harness.case import Options
+from mpiprof.collectives.papers.harness.figures import Map
+from mpiprof.collectives.papers.harness.study import Row
+from mpiprof.collectives.papers.reports import rabenseifner, rabenseifner_claims
+from mpiprof.collectives.papers.reports.exhibits import (
     FAILS,
     HOLDS,
     IN_PART,
@@ -20,9 +20,9 @@ from mpiprof.papers.reports.exhibits import (
     read_paper_values,
     read_table,
 )
-from mpiprof.papers.reports.machines import CRAY_T3E
-from mpiprof.papers.reports.runs import Simulation
-from mpiprof.papers.studies.reduction import PROTOCOLS
+from mpiprof.collectives.papers.reports.machines import CRAY_T3E
+from mpiprof.collectives.papers.reports.runs import Simulation
+from mpiprof.collectives.papers.studies.reduction import PROTOCOLS
 
 
 def make_rows(processes: int, size: int, **ms: float) -> list[Row]:

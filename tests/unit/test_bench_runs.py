@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from mpiprof.__main__ import main
-from mpiprof.papers.harness.intervals import IntervalEstimate
-from mpiprof.papers.harness.repetition import combine_tables, find_labels, repeat_study
-from mpiprof.papers.harness.study import Report, Row, format_cell, write
+from mpiprof.collectives.papers.harness.intervals import IntervalEstimate
+from mpiprof.collectives.papers.harness.repetition import combine_tables, find_labels, repeat_study
+from mpiprof.collectives.papers.harness.study import Report, Row, format_cell, write
 
 
 def make_table(*rows: dict[str, Any]) -> dict[str, Any]:

@@ -6,10 +6,9 @@ import math
 
 import pytest
 
-from mpiprof.collectives.pipeline_formulas import count_skipping_ring_rounds, ring_block_size
-from mpiprof.papers.harness.study import Row
-from mpiprof.papers.reports import traff, traff_claims
-from mpiprof.papers.reports.exhibits import (
+from mpiprof.collectives.papers.harness.study import Row
+from mpiprof.collectives.papers.reports import traff, traff_claims
+from mpiprof.collectives.papers.reports.exhibits import (
     FAILS,
     HOLDS,
     IN_PART,
@@ -17,6 +16,7 @@ from mpiprof.papers.reports.exhibits import (
     Results,
     read_paper_values,
 )
+from mpiprof.collectives.pipeline_formulas import count_skipping_ring_rounds, ring_block_size
 
 BLOCK = "pipelined_ring:block_size=1048576"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mpiprof.diagnosis.finding import Finding, HabitEvidence, WaitSite
+from mpiprof.causes.finding import Finding, HabitEvidence, WaitSite
 from mpiprof.reports.words.callsite_sentences import format_cause
 from mpiprof.reports.words.ranks_and_steps import accented_ranks, name_ranks, takes_plural
 

@@ -11,10 +11,10 @@ from support.neighbours import make_ring
 from support.program import Program
 
 import mpiprof
-from mpiprof.store import cache
-from mpiprof.timeline import build as timeline_build
-from mpiprof.timeline.late_ranks import find_late_ranks, list_causes, order_blamed_ranks
-from mpiprof.timeline.window import MissingTiles, Request, Timeline
+from dashboard.timeline import build as timeline_build
+from dashboard.timeline.late_ranks import find_late_ranks, list_causes, order_blamed_ranks
+from dashboard.timeline.window import MissingTiles, Request, Timeline
+from mpiprof.formats import cache
 from mpiprof.trace import Trace
 
 RANKS, LATE, STEPS, US = 8, 3, 30, 1_000

@@ -11,7 +11,7 @@ from support.program import Program
 from support.random_work import MS, Noise
 
 import mpiprof
-from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.causes.findings import make_verdict
 from mpiprof.reports.words import conclusion, finding_sentences
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Int

@@ -9,7 +9,7 @@ import pytest
 from support.program import Program
 
 import mpiprof
-from mpiprof.diagnosis.findings import find_call_free_stretch, make_verdict
+from mpiprof.causes.findings import find_call_free_stretch, make_verdict
 from mpiprof.reports.words.conclusion import verdict_lines
 from mpiprof.trace import Trace
 

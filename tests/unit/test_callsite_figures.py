@@ -10,9 +10,9 @@ import pytest
 from mpiprof.dashboard.figures import algorithms, axes, callsite, instance
 from mpiprof.dashboard.figures.callsite import CallsiteArrivals
 
-from mpiprof.diagnosis.arrival_statistics import LateRank
+from mpiprof.account.arrival_pattern import ArrivalPattern
+from mpiprof.causes.arrival_statistics import LateRank
 from mpiprof.interface.tokens import get_colour
-from mpiprof.metrics.arrival_pattern import ArrivalPattern
 from mpiprof.reports.pictures.rank_rows import HEIGHT_PX, MAX_ROWS, make_rank_rows, make_row_ticks
 
 MS = 1e6

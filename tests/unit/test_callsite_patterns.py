@@ -100,8 +100,8 @@ def test_addresses_have_a_remedy_once(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_few_instances_do_not_contradict_the_run_time(tmp_path: Path) -> None:
-    from mpiprof.diagnosis.compare import compare
-    from mpiprof.diagnosis.compare_verdict import judge_difference
+    from mpiprof.causes.compare import compare
+    from mpiprof.causes.compare_verdict import judge_difference
 
     traces = [mpiprof.open(write_trace(tmp_path / name, {"app.py:1:main": 1})) for name in "ab"]
     difference = judge_difference(compare(traces))

@@ -12,7 +12,7 @@ from support.program import Program
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.diagnosis.cause_changes import CauseChange, compare_causes
+from mpiprof.causes.cause_changes import CauseChange, compare_causes
 from mpiprof.trace import Trace
 
 MS = 1_000_000

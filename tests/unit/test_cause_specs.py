@@ -28,8 +28,8 @@ from support.cause_judgement import (
 from support.cause_specs import Result, Truth, renew, run_spec
 from support.spec_files import Spec, read_specs
 
-from mpiprof.diagnosis.finding import CAUSES, Finding, HabitEvidence, WorkLocation
-from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.causes.finding import CAUSES, Finding, HabitEvidence, WorkLocation
+from mpiprof.causes.findings import make_verdict
 from mpiprof.reports import json
 from mpiprof.reports.words import conclusion, finding_sentences
 from mpiprof.trace import Trace

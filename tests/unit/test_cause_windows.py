@@ -13,8 +13,8 @@ from support.simulation import Network
 from support.small_chunks import write_small_chunks
 
 import mpiprof
+from mpiprof.account import analysis_memory, run_windows
 from mpiprof.causes.cause import FoundCause, RemovedSegment, list_removed_segments
-from mpiprof.metrics import analysis_memory, run_windows
 
 RANKS, STEPS, WINDOWS = 8, 60, 4
 

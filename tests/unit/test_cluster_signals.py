@@ -17,7 +17,7 @@ pytestmark = pytest.mark.heavy
 # main process has ended.
 PROGRAM = """
 import signal, subprocess, sys, threading
-from mpiprof.papers.cluster import network
+from mpiprof.collectives.papers.cluster import network
 threading.Thread(target=threading.Event().wait, daemon=True).start()
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 with network.raise_on_termination():

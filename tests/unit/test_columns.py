@@ -19,10 +19,10 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
+from mpiprof.account import callsites, column, columns
+from mpiprof.account.callsite_sums import TIME_SUMS, SummarySums
 from mpiprof.formats import export_columns
 from mpiprof.interface.format_units import UNKNOWN
-from mpiprof.metrics import callsites, column, columns
-from mpiprof.metrics.callsite_sums import TIME_SUMS, SummarySums
 from mpiprof.trace import Trace
 
 MS = 1_000_000

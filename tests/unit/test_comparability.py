@@ -11,7 +11,7 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.diagnosis.time_changes import RunTimeChange
+from mpiprof.causes.time_changes import RunTimeChange
 from mpiprof.reports.words import compare_sentences
 
 MS = 1_000_000

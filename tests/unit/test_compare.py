@@ -11,8 +11,8 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.diagnosis.compare import compare, match_callsites
-from mpiprof.diagnosis.compare_verdict import Difference, judge_difference
+from mpiprof.causes.compare import compare, match_callsites
+from mpiprof.causes.compare_verdict import Difference, judge_difference
 from mpiprof.reports.words.compare_sentences import verdict_paragraphs as in_words
 from mpiprof.trace import Trace
 

@@ -13,8 +13,8 @@ from mpiprof.dashboard.trace_data import TraceData
 from mpiprof.dashboard.url_state import PageState
 from support.dashboard_traces import MS, lateness
 
-from mpiprof.diagnosis.compare import compare
-from mpiprof.diagnosis.compare_verdict import TIME, measure_site_changes
+from mpiprof.causes.compare import compare
+from mpiprof.causes.compare_verdict import TIME, measure_site_changes
 from mpiprof.reports.pictures import dumbbells
 from mpiprof.reports.pictures.aligned_runs import AlignedRun, Bar, draw_aligned_runs
 from mpiprof.reports.pictures.dumbbells import Dumbbell, draw_dumbbells

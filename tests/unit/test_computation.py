@@ -12,8 +12,8 @@ from support.wait_until import HANG_S, wait_until
 
 from dashboard import timeline_data
 from dashboard.computation import BackgroundComputation, BusyError, CancelledError
+from dashboard.timeline.segments import Progress
 from mpiprof.errors import MpiprofError
-from mpiprof.timeline.segments import Progress
 
 
 class Steps:

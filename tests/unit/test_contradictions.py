@@ -14,7 +14,7 @@ from support.synthetic import MACHINE, Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.causes.findings import make_verdict
 from mpiprof.reports.words import conclusion
 from mpiprof.trace import Trace
 

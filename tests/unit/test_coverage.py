@@ -11,9 +11,9 @@ from support.message_traces import call
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.diagnosis.compare import compare
-from mpiprof.diagnosis.compare_verdict import judge_difference
-from mpiprof.metrics.coverage import LOST_REASON
+from mpiprof.account.coverage import LOST_REASON
+from mpiprof.causes.compare import compare
+from mpiprof.causes.compare_verdict import judge_difference
 from mpiprof.reports.words.compare_sentences import verdict_paragraphs as in_words
 from mpiprof.trace import Trace
 

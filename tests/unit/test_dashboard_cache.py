@@ -15,10 +15,10 @@ import pandas as pd
 import pytest
 from support.synthetic import Synthetic
 
+from dashboard.timeline import build
 from mpiprof.__main__ import main
-from mpiprof.diagnosis.lazy_tables import DERIVED
-from mpiprof.store import cache, cached_trace, values
-from mpiprof.timeline import build
+from mpiprof.causes.lazy_tables import DERIVED
+from mpiprof.formats import cache, cached_trace, values
 from mpiprof.trace import Trace
 from mpiprof.trace.writer import RECORD_TYPE, make_chunks, make_head_chunk
 

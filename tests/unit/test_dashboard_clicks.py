@@ -14,7 +14,7 @@ from mpiprof.dashboard.figures import axes
 from mpiprof.dashboard.trace_data import TraceData
 from mpiprof.dashboard.url_state import PageState
 
-from mpiprof.metrics.variance_components import subtract_median_of_others
+from mpiprof.account.variance_components import subtract_median_of_others
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(7, 3), (40, 12), (1000, 256)])

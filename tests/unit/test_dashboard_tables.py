@@ -17,10 +17,10 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
+from mpiprof.account.arrival_pattern import read_arrival_pattern
 from mpiprof.account.division import divide_time
+from mpiprof.account.rank_totals import make_rank_totals, point_to_point_time, read_instance
 from mpiprof.errors import TraceError, UsageError
-from mpiprof.metrics.arrival_pattern import read_arrival_pattern
-from mpiprof.metrics.rank_totals import make_rank_totals, point_to_point_time, read_instance
 from mpiprof.reports.overview import callsite_rows
 from mpiprof.reports.words.ranks_and_steps import describe_location
 

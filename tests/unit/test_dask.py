@@ -20,14 +20,14 @@ from support import page_faults, worker_kill
 from support.dataset_traces import MADE, bits, exported, run_verb
 
 import mpiprof
-from mpiprof.diagnosis.lazy_tables import DERIVED
+from mpiprof.account import aggregate, batch_map
+from mpiprof.account.collective_waits import CollectiveWaits
+from mpiprof.account.shape_names import name_shapes
+from mpiprof.causes.lazy_tables import DERIVED
 from mpiprof.errors import TraceError
+from mpiprof.formats import dask_workers
 from mpiprof.formats.dataset import write as write_dataset
 from mpiprof.interface import progress
-from mpiprof.metrics import aggregate, batch_map
-from mpiprof.metrics.collective_waits import CollectiveWaits
-from mpiprof.metrics.shape_names import name_shapes
-from mpiprof.store import dask_workers
 from mpiprof.trace import Trace, dataset
 from unit.test_run_windows import halo, open_in_windows
 

@@ -15,12 +15,12 @@ import pytest
 from support.dataset_traces import MADE, exported, run_verb
 from support.wait_until import HANG_S
 
-from mpiprof.diagnosis.lazy_tables import DERIVED
+from mpiprof.account import batch_map
+from mpiprof.account.shape_names import name_shapes
+from mpiprof.causes.lazy_tables import DERIVED
 from mpiprof.errors import MpiprofError
+from mpiprof.formats import dask_workers
 from mpiprof.interface.installation import install_command
-from mpiprof.metrics import batch_map
-from mpiprof.metrics.shape_names import name_shapes
-from mpiprof.store import dask_workers
 from mpiprof.trace import Trace
 
 pytestmark = [pytest.mark.heavy, pytest.mark.slow]

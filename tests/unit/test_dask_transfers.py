@@ -13,9 +13,9 @@ import pytest
 from support.dataset_traces import exported
 from support.synthetic import Synthetic
 
-from mpiprof.diagnosis.lazy_tables import DERIVED
-from mpiprof.metrics.shape_names import name_shapes
-from mpiprof.store import dask_workers
+from mpiprof.account.shape_names import name_shapes
+from mpiprof.causes.lazy_tables import DERIVED
+from mpiprof.formats import dask_workers
 from mpiprof.trace import Trace
 
 pytestmark = [pytest.mark.heavy, pytest.mark.slow]

@@ -178,7 +178,7 @@ def test_a_data_set_without_tables_of_messages_is_read(
 
 
 def test_an_instance_is_found_from_its_time_on(pairs: dict[str, tuple[Path, Path]]) -> None:
-    from mpiprof.metrics.rank_totals import read_instance
+    from mpiprof.account.rank_totals import read_instance
 
     ours, theirs = (mpiprof.open(path) for path in pairs["several"])
     for row in ours.instances.iloc[[0, 8_900, -1]].to_dict("records"):

@@ -12,8 +12,8 @@ import pytest
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.diagnosis import delay_reasons
-from mpiprof.diagnosis.delay_reasons import (
+from mpiprof.causes import delay_reasons
+from mpiprof.causes.delay_reasons import (
     MINOR_FAULT_NS,
     MOVE_NS,
     REASONS,

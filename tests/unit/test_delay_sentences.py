@@ -12,7 +12,7 @@ from support.random_work import MS, Noise
 from support.where_samples import add_samples
 
 import mpiprof
-from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.causes.findings import make_verdict
 from mpiprof.reports.words import conclusion, finding_sentences
 from mpiprof.trace import Trace
 from mpiprof.trace.sites import describe_sites, format_site

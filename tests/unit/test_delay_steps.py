@@ -12,7 +12,7 @@ from support.program import Program
 from support.random_work import MS, Noise
 
 import mpiprof
-from mpiprof.diagnosis.finding import Finding
+from mpiprof.causes.finding import Finding
 from mpiprof.reports.words import finding_sentences
 
 pytestmark = pytest.mark.heavy

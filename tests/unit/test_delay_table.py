@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mpiprof.account.row_order import number_codes
 from mpiprof.account.work_intervals import INSIDE, NOWHERE, number_pairs
-from mpiprof.metrics.row_order import number_codes
 
 
 @pytest.mark.parametrize("limit", [60, 600, 100_000])

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from support.uniform_machine import make_uniform
 
+from mpiprof.account.wait_states import Group, awaited_rows, compute_waits
 from mpiprof.collectives.dependence import find_dependence
 from mpiprof.collectives.schedule import Problem, find
 from mpiprof.collectives.simulate import simulate
 from mpiprof.facts.operations import WaitRule
-from mpiprof.metrics.wait_states import Group, awaited_rows, compute_waits
 from mpiprof.trace.types import Int
 
 ROOTED = [

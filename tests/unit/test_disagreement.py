@@ -13,8 +13,8 @@ from support.hang_traces import abort, call, job
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.store.cached_trace import open_trace
-from mpiprof.store.dask_workers import connect_workers
+from mpiprof.formats.cached_trace import open_trace
+from mpiprof.formats.dask_workers import connect_workers
 
 RANKS, ROUNDS, MS = 4, 40_000, 1_000_000
 WRONG: dict[str, tuple[str, dict[str, Any], str]] = {

@@ -19,8 +19,8 @@ from support.small_chunks import write_small_chunks
 
 import mpiprof
 from mpiprof.__main__ import main
+from mpiprof.account import analysis_memory
 from mpiprof.account.division import COLUMNS, Division, divide_time
-from mpiprof.metrics import analysis_memory
 from mpiprof.reports.words.division import division_as_data, division_sentences, round_shares
 from mpiprof.trace import Trace
 

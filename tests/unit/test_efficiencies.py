@@ -12,7 +12,7 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.metrics.efficiencies import RankTimes, compute_efficiencies
+from mpiprof.account.efficiencies import RankTimes, compute_efficiencies
 from mpiprof.reports.efficiency_table import efficiency_fact
 from mpiprof.trace import Trace
 from mpiprof.trace.types import RECEIVED_PART, SENT_PART

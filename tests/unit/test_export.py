@@ -14,8 +14,8 @@ from support.export_trace import HOSTILE, export, mixed
 from support.synthetic import Synthetic
 
 import mpiprof
+from mpiprof.account import tables
 from mpiprof.formats import export_columns, perfetto_json
-from mpiprof.metrics import tables
 from mpiprof.trace import Trace
 
 Event = dict[str, Any]

@@ -14,11 +14,8 @@ from support.mpis import environment_of
 from support.random_plans import asked_for, random_plan, rules_of
 
 from mpiprof.collectives.catalogue import load_catalogue
-from mpiprof.errors import MpiprofError
-from mpiprof.facts.library_algorithms import find_algorithms
-from mpiprof.facts.operations import OPERATIONS
-from mpiprof.tune.export_rules import mpich, openmpi, targets
-from mpiprof.tune.export_rules.cells import (
+from mpiprof.collectives.tune.export_rules import mpich, openmpi, targets
+from mpiprof.collectives.tune.export_rules.cells import (
     Cell,
     ExportRequest,
     Refusal,
@@ -26,9 +23,16 @@ from mpiprof.tune.export_rules.cells import (
     exclude_cells,
     make_cells,
 )
-from mpiprof.tune.export_rules.mpich import TreeCall, find_leaf
-from mpiprof.tune.export_rules.openmpi import OPERATION_NUMBERS, find_rule, library_bytes
-from mpiprof.tune.tasks import TuningTask
+from mpiprof.collectives.tune.export_rules.mpich import TreeCall, find_leaf
+from mpiprof.collectives.tune.export_rules.openmpi import (
+    OPERATION_NUMBERS,
+    find_rule,
+    library_bytes,
+)
+from mpiprof.collectives.tune.tasks import TuningTask
+from mpiprof.errors import MpiprofError
+from mpiprof.facts.library_algorithms import find_algorithms
+from mpiprof.facts.operations import OPERATIONS
 
 MPICH = environment_of("mpich") / "lib" / "libmpi.so.12"
 LARGEST = 9  # processes of the random plans

@@ -9,8 +9,8 @@ import pytest
 from support import tune_traces
 
 from mpiprof.__main__ import main
-from mpiprof.tune.export_rules import openmpi
-from mpiprof.tune.export_rules.openmpi import OPERATION_NUMBERS
+from mpiprof.collectives.tune.export_rules import openmpi
+from mpiprof.collectives.tune.export_rules.openmpi import OPERATION_NUMBERS
 
 
 def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,8 +15,8 @@ from support.small_chunks import write_small_chunks
 
 import mpiprof
 from mpiprof.__main__ import main
+from mpiprof.account.analysis_memory import count_message_bytes
 from mpiprof.formats import message_windows, perfetto_json
-from mpiprof.metrics.analysis_memory import count_message_bytes
 from mpiprof.trace import Trace, memory_limit
 from mpiprof.trace.types import RECEIVED_PART, SENT_PART
 from unit.test_run_windows import halo, random_messages

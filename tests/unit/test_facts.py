@@ -11,13 +11,12 @@ from support.neighbours import make_ring
 from support.program import Program
 
 import mpiprof
+from mpiprof.account import analysis_memory
 from mpiprof.account.segments import read_work
-from mpiprof.causes import search
+from mpiprof.causes import delay_findings, fact_findings, search
 from mpiprof.causes.cause import FoundCause, Removal, find_shared_ns, join_removals
 from mpiprof.causes.oversubscription import Oversubscription
 from mpiprof.causes.single_event import SingleEvent
-from mpiprof.diagnosis import delay_findings, fact_findings
-from mpiprof.metrics import analysis_memory
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Int
 

@@ -11,8 +11,8 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
+from mpiprof.account import columns
 from mpiprof.errors import UsageError
-from mpiprof.metrics import columns
 from mpiprof.reports import fail_on
 from mpiprof.reports.json import RUN_NAMES
 

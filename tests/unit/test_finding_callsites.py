@@ -15,8 +15,8 @@ from support.program import Program
 from support.spec_files import Spec, read_specs
 
 import mpiprof
-from mpiprof.diagnosis.arrival_statistics import find_late_rank
-from mpiprof.diagnosis.finding import Finding, HabitEvidence, WaitSite, find_causes_at, is_blamed
+from mpiprof.causes.arrival_statistics import find_late_rank
+from mpiprof.causes.finding import Finding, HabitEvidence, WaitSite, find_causes_at, is_blamed
 from mpiprof.reports import callsite_table, json
 from mpiprof.reports.words.callsite_sentences import (
     Phrases,

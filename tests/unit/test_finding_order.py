@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mpiprof.diagnosis.finding import Finding
-from mpiprof.diagnosis.findings import sort_findings
+from mpiprof.causes.finding import Finding
+from mpiprof.causes.findings import sort_findings
 
 MS = 1_000_000
 RUN_NS = 1000.0 * MS

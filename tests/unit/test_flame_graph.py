@@ -15,7 +15,7 @@ from mpiprof.dashboard.trace_data import TraceData
 from mpiprof.dashboard.url_state import PageState, parse
 from support.dashboard_traces import MS
 
-from mpiprof.diagnosis.sampled_code import make_stack_tree
+from mpiprof.causes.sampled_code import make_stack_tree
 from mpiprof.interface.tokens import compute_contrast, get_colour, mix_colours
 from mpiprof.reports.pictures import flame_graph
 from mpiprof.reports.words import stack_sentences

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mpiprof.metrics.row_order import count_members, find_medians, find_upper_medians, select_values
+from mpiprof.account.row_order import count_members, find_medians, find_upper_medians, select_values
 from mpiprof.trace.types import Array, Float, Int
 
 

@@ -15,8 +15,8 @@ from support.random_work import MS, Noise
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.diagnosis.delay_findings import find_delay_findings
-from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.causes.delay_findings import find_delay_findings
+from mpiprof.causes.findings import make_verdict
 from mpiprof.reports.words import conclusion
 
 STEPS, LATE_RANK = 60, 2

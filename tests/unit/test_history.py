@@ -10,7 +10,7 @@ import pytest
 from support.run_folders import write_runs
 
 from mpiprof.__main__ import main
-from mpiprof.diagnosis.change_points import ALPHA, MIN_RUNS, find_change_points
+from mpiprof.causes.change_points import ALPHA, MIN_RUNS, find_change_points
 from mpiprof.errors import UsageError
 from mpiprof.reports import history
 from mpiprof.reports.run_summary import RunSummary, list_runs, read_summaries

@@ -10,8 +10,8 @@ import pytest
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.metrics.callsites import average_factors, factor_distribution, join_by_routine
-from mpiprof.metrics.instance_metrics import MIX_STEP, _mix_rows
+from mpiprof.account.callsites import average_factors, factor_distribution, join_by_routine
+from mpiprof.account.instance_metrics import MIX_STEP, _mix_rows
 from mpiprof.trace.types import Int
 
 A, B = "app.py:10:step", "app.py:20:solve"

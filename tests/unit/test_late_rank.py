@@ -13,7 +13,7 @@ from support.dashboard_traces import MS, lateness
 from support.program import Program
 
 import mpiprof
-from mpiprof.diagnosis.arrival_statistics import LateRank, find_late_rank
+from mpiprof.causes.arrival_statistics import LateRank, find_late_rank
 from mpiprof.reports.pictures.lateness_stages import Stage, draw_stages, list_values, shorten_place
 from mpiprof.reports.words.callsite_sentences import callsite_headline, join_phrases
 

@@ -7,8 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from mpiprof.collectives.tune.model_correction import (
+    MAX_RUNS,
+    NEWEST_BYTES,
+    format_start_values,
+    read,
+)
 from mpiprof.errors import UsageError
-from mpiprof.tune.model_correction import MAX_RUNS, NEWEST_BYTES, format_start_values, read
 
 
 def line(mpi: str = "Open MPI 5.0.11", **changes: object) -> str:

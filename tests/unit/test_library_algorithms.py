@@ -18,9 +18,14 @@ from mpiprof.collectives.library_choice import (
     identify_library,
     predict_choice,
 )
+from mpiprof.collectives.tune.export_rules.mpich import (
+    MEASURES,
+    TreeCall,
+    find_leaf,
+    read_compiled_tree,
+)
 from mpiprof.facts.library_algorithms import find_algorithms
 from mpiprof.facts.library_table import INTEL, MPICH, OPENMPI
-from mpiprof.tune.export_rules.mpich import MEASURES, TreeCall, find_leaf, read_compiled_tree
 
 MPICH_5 = "MPICH Version:      5.0.2"
 OPENMPI_5 = "Open MPI v5.0.11, package: Open MPI user@localhost Distribution"

@@ -10,13 +10,12 @@ import pandas as pd
 import pytest
 
 from mpiprof.account.segments import Work
-from mpiprof.causes import single_event
+from mpiprof.causes import findings, single_event
 from mpiprof.causes.cause import FoundCause, Removal, Saving
+from mpiprof.causes.finding import CallsiteEvidence
 from mpiprof.causes.long_segments import SEGMENT, find_long_sleep, find_long_work
 from mpiprof.causes.place import Place
 from mpiprof.causes.single_event import SingleEvent
-from mpiprof.diagnosis import findings
-from mpiprof.diagnosis.finding import CallsiteEvidence
 from mpiprof.trace.trace import Trace
 
 SECOND = 1_000_000_000

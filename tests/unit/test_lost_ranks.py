@@ -11,16 +11,16 @@ from support.page_traces import simulate, write_damaged
 from support.synthetic import Synthetic, upgrade_folder
 
 import mpiprof
+from dashboard.timeline.build import open_or_build
+from dashboard.timeline.window import Request, ResolvedRequest, Timeline
 from mpiprof.__main__ import main
 from mpiprof.account.division import divide_time
-from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.causes.findings import make_verdict
+from mpiprof.collectives.tune.tasks import list_works
+from mpiprof.formats import cache
 from mpiprof.reports.words import conclusion
-from mpiprof.store import cache
-from mpiprof.timeline.build import open_or_build
-from mpiprof.timeline.window import Request, ResolvedRequest, Timeline
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Int
-from mpiprof.tune.tasks import list_works
 
 RANKS, INSTANCES = 6, 40
 

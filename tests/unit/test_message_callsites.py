@@ -18,9 +18,9 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
+from mpiprof.account import columns
+from mpiprof.account.rank_pairs import make_pair_matrix
 from mpiprof.errors import UsageError
-from mpiprof.metrics import columns
-from mpiprof.metrics.rank_pairs import make_pair_matrix
 from mpiprof.trace.types import RECEIVED_PART, SENT_PART
 
 US = 1000

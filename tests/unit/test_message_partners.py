@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mpiprof.metrics.message_tables import (
+from mpiprof.account.message_tables import (
     IDENTITY,
     MESSAGE_COLUMNS,
     MessageRows,

@@ -13,9 +13,9 @@ from support.synthetic import LINK, MACHINE, Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
+from mpiprof.collectives.tune.predict import find_gains
 from mpiprof.commands.run import read_model
 from mpiprof.trace.machine import find_fault
-from mpiprof.tune.predict import find_gains
 
 MS = 1_000_000
 

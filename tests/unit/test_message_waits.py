@@ -10,9 +10,9 @@ from support.interval_records import interval
 from support.message_traces import MessageTrace, call, part
 
 import mpiprof
+from mpiprof.account import analysis_memory, run_windows
+from mpiprof.account.message_waits import KNOWN, NEVER, UNKNOWN
 from mpiprof.account.segments import read_calls_without_waits
-from mpiprof.metrics import analysis_memory, run_windows
-from mpiprof.metrics.message_waits import KNOWN, NEVER, UNKNOWN
 from mpiprof.trace.messages import COMPLETE
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import RECEIVED_PART, SENT_PART

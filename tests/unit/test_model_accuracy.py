@@ -16,15 +16,15 @@ from support.uniform_machine import make_uniform
 
 import mpiprof
 from mpiprof.collectives.machine import Machine, machine_of_table
+from mpiprof.collectives.papers.harness import simulated_cases
+from mpiprof.collectives.papers.harness.case import Options
+from mpiprof.collectives.papers.harness.intervals import IntervalEstimate
+from mpiprof.collectives.papers.harness.study import Setup
+from mpiprof.collectives.papers.studies import model_accuracy
+from mpiprof.collectives.papers.studies.model_accuracy import PARTS, ModelComparison
 from mpiprof.collectives.round_simulator import applies_to
+from mpiprof.collectives.tune import predict, tasks
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.papers.harness import simulated_cases
-from mpiprof.papers.harness.case import Options
-from mpiprof.papers.harness.intervals import IntervalEstimate
-from mpiprof.papers.harness.study import Setup
-from mpiprof.papers.studies import model_accuracy
-from mpiprof.papers.studies.model_accuracy import PARTS, ModelComparison
-from mpiprof.tune import predict, tasks
 
 PLAIN = make_uniform(tune_traces.ALPHA, tune_traces.BETA)
 EAGER = replace(PLAIN, eager_limit=1 << 20, window=1 << 16, copy=0.1)

@@ -10,9 +10,9 @@ from mpiprof.dashboard import instance_messages
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.store import cache
-from mpiprof.timeline import build
-from mpiprof.timeline.window import Timeline
+from dashboard.timeline import build
+from dashboard.timeline.window import Timeline
+from mpiprof.formats import cache
 
 RANKS = 8
 US = 1_000

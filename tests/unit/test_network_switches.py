@@ -10,10 +10,10 @@ import pytest
 from support.synthetic import Synthetic
 
 import mpiprof
+from dashboard.timeline import build
+from dashboard.timeline.window import MissingTiles, Request, Timeline
 from mpiprof.errors import TraceError
-from mpiprof.store import cache
-from mpiprof.timeline import build
-from mpiprof.timeline.window import MissingTiles, Request, Timeline
+from mpiprof.formats import cache
 from mpiprof.trace import network_topology
 
 # Output of `scontrol show topology`, and a topology.conf with comments.

@@ -13,7 +13,8 @@ from support.program import Program
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.diagnosis.compare import compare
+from dashboard.timeline import window
+from mpiprof.causes.compare import compare
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.hang import job_verdict
 from mpiprof.hang.words import verdict_text
@@ -21,7 +22,6 @@ from mpiprof.interface import tokens
 from mpiprof.reports import changes_chart
 from mpiprof.reports.notebook_table import FindingList
 from mpiprof.reports.words import finding_sentences
-from mpiprof.timeline import window
 from unit.test_hang_pictures import conclude, missing_send
 
 go = pytest.importorskip("plotly.graph_objects")

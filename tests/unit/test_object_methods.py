@@ -10,7 +10,7 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.metrics.shape_names import DATA_CALLS
+from mpiprof.account.shape_names import DATA_CALLS
 
 MS = 1_000_000
 STEPS = 40

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from mpiprof.metrics.one_sided_waits import WindowCall, find_window_waits
+from mpiprof.account.one_sided_waits import WindowCall, find_window_waits
 from mpiprof.trace.messages import EXCLUSIVE, SHARED
 
 

@@ -17,11 +17,11 @@ from support.random_work import MS, Noise
 from support.synthetic import Synthetic
 
 import mpiprof
+from mpiprof.account import analysis_memory, run_windows
 from mpiprof.causes.oversubscription import Oversubscription, choose_crowds, find_crowded_nodes
 from mpiprof.causes.processor_queues import sum_queues
 from mpiprof.causes.processor_sets import Overload, find_overload, list_crowds
 from mpiprof.causes.slow_messages import drop_crowded
-from mpiprof.metrics import analysis_memory, run_windows
 from mpiprof.trace import Trace
 
 RANKS = 8

@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from mpiprof.collectives.papers.reports import PAPERS
+from mpiprof.collectives.papers.reports.exhibits import Paper, Statement, read_statements
+from mpiprof.collectives.papers.reports.paper_report import (
+    STATEMENT_COLUMNS,
+    PaperReport,
+    make_claims_table,
+)
 from mpiprof.collectives.schedule import load_catalogue
-from mpiprof.papers.reports import PAPERS
-from mpiprof.papers.reports.exhibits import Paper, Statement, read_statements
-from mpiprof.papers.reports.paper_report import STATEMENT_COLUMNS, PaperReport, make_claims_table
 
 ROOT = Path(__file__).parents[2]
 

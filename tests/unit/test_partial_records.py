@@ -16,10 +16,10 @@ from support.random_work import Noise
 
 import mpiprof
 from mpiprof.account.record_gaps import find_record_gaps
-from mpiprof.diagnosis import delay_matrix
-from mpiprof.diagnosis.delay_matrix import choose_columns
-from mpiprof.diagnosis.finding import Finding
-from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.causes import delay_matrix
+from mpiprof.causes.delay_matrix import choose_columns
+from mpiprof.causes.finding import Finding
+from mpiprof.causes.findings import make_verdict
 from mpiprof.reports.words import conclusion
 from mpiprof.reports.words.finding_sentences import saving_sentence
 from mpiprof.trace import Trace

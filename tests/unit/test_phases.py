@@ -10,7 +10,7 @@ from support.late_traces import MS, noise, one_site
 from support.planted_loops import correlate
 from support.synthetic import Synthetic
 
-from mpiprof.diagnosis.phases import find_change_points
+from mpiprof.causes.phases import find_change_points
 from mpiprof.reports.words import callsite_sentences, finding_sentences
 
 

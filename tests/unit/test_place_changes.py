@@ -11,7 +11,7 @@ from support.program import Program
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.diagnosis.time_changes import PlaceChange, compare_places
+from mpiprof.causes.time_changes import PlaceChange, compare_places
 from mpiprof.trace import Trace
 
 MS = 1_000_000

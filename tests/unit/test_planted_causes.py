@@ -15,7 +15,7 @@ from support.fair_judgement import find_false_accusation
 from support.spec_files import STEPS, find_spec
 
 import mpiprof
-from mpiprof.diagnosis.finding import Finding
+from mpiprof.causes.finding import Finding
 
 SPEC = find_spec("delay_steps", "Onset")
 FINDING = Finding("rank", 109, 0.5, (0,), (3,), saved_ns=109.0)

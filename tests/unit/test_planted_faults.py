@@ -10,7 +10,7 @@ from support.late_traces import MS, messages, noise, one_site
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.causes.findings import make_verdict
 from mpiprof.reports.words import conclusion, finding_sentences
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float

@@ -12,8 +12,8 @@ from support.random_work import MS, Noise
 from support.synthetic import Synthetic
 
 import mpiprof
+from mpiprof.account.wait_states import Group, find_progress_waits
 from mpiprof.facts.operations import WaitRule
-from mpiprof.metrics.wait_states import Group, find_progress_waits
 
 RANKS, STEPS, LATE_MS = 8, 60, 6
 ALL = Group(WaitRule.ALL_FOR_ALL, (4, 0))

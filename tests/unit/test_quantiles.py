@@ -11,9 +11,9 @@ from support.dataset_traces import run_verb
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.metrics import quantiles
-from mpiprof.metrics.instance_rows import Rows, make_empty_rows
-from mpiprof.metrics.quantiles import LEVELS, NAMES, Quantiles, bucket_middles, bucket_numbers
+from mpiprof.account import quantiles
+from mpiprof.account.instance_rows import Rows, make_empty_rows
+from mpiprof.account.quantiles import LEVELS, NAMES, Quantiles, bucket_middles, bucket_numbers
 from mpiprof.trace.types import Float, Int
 
 ERROR = 1 / 128

@@ -10,11 +10,10 @@ import pytest
 from support.program import Program
 
 import mpiprof
-from mpiprof.causes import search
+from mpiprof.account import analysis_memory
+from mpiprof.causes import delay_findings, fact_findings, search
 from mpiprof.causes.cause import FoundCause
 from mpiprof.causes.repeated_stops import RepeatedStops
-from mpiprof.diagnosis import delay_findings, fact_findings
-from mpiprof.metrics import analysis_memory
 from mpiprof.trace import Trace
 from mpiprof.trace.stalled_calls import StalledCall
 from mpiprof.trace.types import Int

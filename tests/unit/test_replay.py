@@ -12,8 +12,8 @@ from support.program import Program
 
 import mpiprof
 from mpiprof.account.delay_graph import WorkIntervals
+from mpiprof.account.dependences import DependenceCollector, Dependences
 from mpiprof.account.replay import Replay
-from mpiprof.metrics.dependences import DependenceCollector, Dependences
 from mpiprof.trace.types import Int
 
 US, MS = 1_000, 1_000_000

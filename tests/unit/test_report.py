@@ -12,9 +12,9 @@ import pytest
 from support.synthetic import Synthetic
 
 from mpiprof.__main__ import main
+from mpiprof.account import columns
 from mpiprof.errors import UsageError
 from mpiprof.interface.format_units import format_factor
-from mpiprof.metrics import columns
 from mpiprof.reports import fail_on
 from mpiprof.reports.table import TableColumn, render
 

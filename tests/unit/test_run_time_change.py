@@ -10,8 +10,8 @@ from support.program import Program
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.diagnosis.run_variation import compare_run_times, mean_interval
-from mpiprof.diagnosis.time_changes import measure_run_times
+from mpiprof.causes.run_variation import compare_run_times, mean_interval
+from mpiprof.causes.time_changes import measure_run_times
 from mpiprof.reports.words.compare_sentences import run_time_sentence
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float

@@ -12,7 +12,7 @@ from support.message_traces import call, part, sums
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.causes.findings import make_verdict
 from mpiprof.trace.types import RECEIVED_PART, SENT_PART
 
 US = 1000

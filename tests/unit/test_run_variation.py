@@ -12,10 +12,10 @@ import pytest
 from scipy import stats
 from support.run_pairs import MS, RANKS, Program, record, simulate
 
+from mpiprof.causes.compare import SIGNIFICANCE_LEVEL, compare
+from mpiprof.causes.compare_verdict import judge_difference, recommend_repetitions
 from mpiprof.causes.habits.significance import stretch_means
-from mpiprof.diagnosis.compare import SIGNIFICANCE_LEVEL, compare
-from mpiprof.diagnosis.compare_verdict import judge_difference, recommend_repetitions
-from mpiprof.diagnosis.run_variation import (
+from mpiprof.causes.run_variation import (
     MAX_REPETITIONS,
     RUN_VARIATION,
     RunSite,

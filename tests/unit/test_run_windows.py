@@ -16,16 +16,16 @@ from support.program import Program
 from support.small_chunks import write_small_chunks
 
 import mpiprof
-from mpiprof.diagnosis.findings import make_verdict
-from mpiprof.diagnosis.lazy_tables import DERIVED
-from mpiprof.diagnosis.what_if import parse_change, predict_run
+from dashboard.timeline import message_marks
+from dashboard.timeline.message_marks import read_message_marks
+from mpiprof.account import analysis_memory, run_windows
+from mpiprof.account.message_callsite_sums import find_located_waits
+from mpiprof.account.rank_pairs import list_waiting_pairs
+from mpiprof.account.shape_names import name_shapes
+from mpiprof.causes.findings import make_verdict
+from mpiprof.causes.lazy_tables import DERIVED
+from mpiprof.causes.what_if import parse_change, predict_run
 from mpiprof.interface.progress import listen_to_progress
-from mpiprof.metrics import analysis_memory, run_windows
-from mpiprof.metrics.message_callsite_sums import find_located_waits
-from mpiprof.metrics.rank_pairs import list_waiting_pairs
-from mpiprof.metrics.shape_names import name_shapes
-from mpiprof.timeline import message_marks
-from mpiprof.timeline.message_marks import read_message_marks
 from mpiprof.trace import Trace, writer
 from mpiprof.trace.time_window import TraceWindow
 from mpiprof.trace.types import END_NS, START_NS, Int

@@ -11,7 +11,7 @@ from support.random_work import MS
 
 import mpiprof
 from mpiprof.account.work_intervals import INSIDE
-from mpiprof.diagnosis.repetition_matrix import list_same_work
+from mpiprof.causes.repetition_matrix import list_same_work
 from mpiprof.trace.trace import Trace
 
 RANKS, ITERATIONS, EVERY, LATE = 4, 24, 8, 1

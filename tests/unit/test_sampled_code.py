@@ -9,7 +9,7 @@ from typing import Any
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.diagnosis.sampled_code import find_sampled_code
+from mpiprof.causes.sampled_code import find_sampled_code
 from mpiprof.trace.trace import Trace
 
 MS = 1_000_000

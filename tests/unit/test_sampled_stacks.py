@@ -12,7 +12,7 @@ from support.synthetic import Synthetic
 from support.where_samples import add_samples
 
 import mpiprof
-from mpiprof.diagnosis.sampled_code import (
+from mpiprof.causes.sampled_code import (
     CALLERS_UNKNOWN,
     INCONCLUSIVE,
     StackTree,

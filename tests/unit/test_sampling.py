@@ -12,12 +12,12 @@ from support.dataset_traces import bits
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.diagnosis import sampling
-from mpiprof.diagnosis.sampling import Sample
+from mpiprof.account import aggregate, instance_series
+from mpiprof.account.aggregate import BlockIndex
+from mpiprof.account.instance_series import SeriesMaker
+from mpiprof.causes import sampling
+from mpiprof.causes.sampling import Sample
 from mpiprof.formats import dataset
-from mpiprof.metrics import aggregate, instance_series
-from mpiprof.metrics.aggregate import BlockIndex
-from mpiprof.metrics.instance_series import SeriesMaker
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.dataset import Reader, StoredBlock
 from mpiprof.trace.types import Int

@@ -16,10 +16,10 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.diagnosis.compare import compare
-from mpiprof.diagnosis.compare_verdict import judge_difference
-from mpiprof.metrics.instance_rows import CallsiteKey, Rows
-from mpiprof.metrics.sampling_estimates import SampledInstances
+from mpiprof.account.instance_rows import CallsiteKey, Rows
+from mpiprof.account.sampling_estimates import SampledInstances
+from mpiprof.causes.compare import compare
+from mpiprof.causes.compare_verdict import judge_difference
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.types import CALL, Bool, Int
 from mpiprof.trace.writer import CHUNK_BYTES, RECORD_TYPE, make_chunks

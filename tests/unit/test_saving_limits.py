@@ -14,8 +14,8 @@ from support import loop_programs as loops
 from support.planted_loops import Delay, PlantedLoop, constant, make_noise
 
 import mpiprof
-from mpiprof.diagnosis.finding import Finding
-from mpiprof.metrics.row_order import order_by_time
+from mpiprof.account.row_order import order_by_time
+from mpiprof.causes.finding import Finding
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float
 

@@ -11,7 +11,7 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.metrics.efficiencies import judge_scaling
+from mpiprof.account.efficiencies import judge_scaling
 from mpiprof.trace import Trace
 
 MS = 1_000_000

@@ -12,6 +12,7 @@ import pytest
 from support.synthetic import Synthetic
 
 from mpiprof.__main__ import main
+from mpiprof.collectives.tune import plan
 from mpiprof.errors import UsageError
 from mpiprof.interface.shell_hints import (
     format_command,
@@ -19,7 +20,6 @@ from mpiprof.interface.shell_hints import (
     quote_word,
     switch_value,
 )
-from mpiprof.tune import plan
 
 MS = 1_000_000
 NAMES = [

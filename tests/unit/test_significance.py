@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from mpiprof.account.variance_components import SIGNIFICANT, jackknife_estimate, nodes_differ
 from mpiprof.causes.habits.significance import p_above_zero
 from mpiprof.causes.habits.unsteady_delay import _find_chance_of_hits
-from mpiprof.diagnosis.run_variation import compare_run_means
-from mpiprof.metrics.variance_components import SIGNIFICANT, jackknife_estimate, nodes_differ
-from mpiprof.papers.harness.study import estimate_mean
-from mpiprof.tune.result import interval_half_width
+from mpiprof.causes.run_variation import compare_run_means
+from mpiprof.collectives.papers.harness.study import estimate_mean
+from mpiprof.collectives.tune.result import interval_half_width
 
 
 @pytest.mark.parametrize("shift", [-1.0, 0.0, 0.5, 3.0])

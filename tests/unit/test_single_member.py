@@ -11,11 +11,11 @@ import pytest
 from support.synthetic import Synthetic
 
 import mpiprof
+from dashboard.timeline import build, find
+from dashboard.timeline.window import Timeline
 from mpiprof.__main__ import main
-from mpiprof.metrics.callsites import average_factors, join_by_routine
-from mpiprof.store import cache
-from mpiprof.timeline import build, find
-from mpiprof.timeline.window import Timeline
+from mpiprof.account.callsites import average_factors, join_by_routine
+from mpiprof.formats import cache
 
 MS = 1_000_000
 NUMBERS = ("instances", "complete_instances", "total_instances")

@@ -108,13 +108,23 @@ def test_no_circle_of_modules(edges: Edges) -> None:
 
 @pytest.mark.heavy
 def test_no_circle_of_folders(edges: Edges) -> None:
-    """The root (`mpiprof.open`) uses everything; nothing but its version is used by others."""
+    """The root (`mpiprof.open`) uses everything; nothing but its version is used by others.
+
+    The packages in `collectives` count as folders: they use traces, whose readers use the schedules
+    of `collectives`.
+    """
+
+    def find_folder(module: str) -> str:
+        first, *parts = module.split(".")[1:]
+        is_package = first == "collectives" and parts and parts[0] in ("papers", "tune")
+        return f"{first}.{parts[0]}" if is_package else first
+
     folders: Edges = {}
     for name, used in edges.items():
         if name != "mpiprof":
-            folder = name.split(".")[1]
-            others = {module.split(".")[1] for module in used}
-            folders.setdefault(folder, set()).update(others - {folder})
+            folder = find_folder(name)
+            used_folders = {find_folder(module) for module in used}
+            folders.setdefault(folder, set()).update(used_folders - {folder})
     refuse_circle(folders)
 
 

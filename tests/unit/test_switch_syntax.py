@@ -9,9 +9,9 @@ import pytest
 from support.jobs import run
 from support.mpis import Mpi
 
+from mpiprof.collectives.tune import plan, site_offsets
+from mpiprof.collectives.tune.rules import Rule
 from mpiprof.errors import UsageError
-from mpiprof.tune import plan, site_offsets
-from mpiprof.tune.rules import Rule
 from unit.test_imports import modules_after
 
 
@@ -195,7 +195,7 @@ def test_too_many_rules_are_refused() -> None:
 
 def test_launcher_needs_no_numpy() -> None:
     loaded = modules_after(
-        "from mpiprof.tune import plan; plan.read('md.py:8=ring').format_for_recorder()"
+        "from mpiprof.collectives.tune import plan; plan.read('md.py:8=ring').format_for_recorder()"
     )
     assert not loaded & {"numpy", "pandas", "subprocess"}
 

@@ -9,7 +9,7 @@ import pytest
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.causes.findings import make_verdict
 from mpiprof.reports.words import conclusion, finding_sentences
 from mpiprof.trace import Trace
 

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from mpiprof.metrics.row_order import (
+from mpiprof.account.row_order import (
     count_first_rows,
     find_places,
     number_codes,

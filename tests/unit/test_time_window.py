@@ -12,7 +12,7 @@ from support.small_chunks import write_small_chunks
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.diagnosis.lazy_tables import DERIVED
+from mpiprof.causes.lazy_tables import DERIVED
 from mpiprof.formats import dataset
 from mpiprof.trace import Trace, stream
 from mpiprof.trace.batch import Batch

@@ -12,16 +12,16 @@ import pytest
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.store import cache
-from mpiprof.timeline import build as timeline_build
-from mpiprof.timeline import find as timeline_find
-from mpiprof.timeline import row_layout as timeline_rows
-from mpiprof.timeline import scratch as timeline_scratch
-from mpiprof.timeline import segments as timeline_events
-from mpiprof.timeline import sums as timeline_sums
-from mpiprof.timeline import tiles as timeline_tiles
-from mpiprof.timeline import window as timeline_window
-from mpiprof.timeline.window import MissingTiles, Request, Timeline
+from dashboard.timeline import build as timeline_build
+from dashboard.timeline import find as timeline_find
+from dashboard.timeline import row_layout as timeline_rows
+from dashboard.timeline import scratch as timeline_scratch
+from dashboard.timeline import segments as timeline_events
+from dashboard.timeline import sums as timeline_sums
+from dashboard.timeline import tiles as timeline_tiles
+from dashboard.timeline import window as timeline_window
+from dashboard.timeline.window import MissingTiles, Request, Timeline
+from mpiprof.formats import cache
 
 RANKS = 6
 

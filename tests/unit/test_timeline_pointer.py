@@ -10,16 +10,16 @@ import pytest
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.store import cache
-from mpiprof.timeline import build as timeline_build
-from mpiprof.timeline import find as timeline_find
-from mpiprof.timeline import row_layout as timeline_rows
-from mpiprof.timeline import window as timeline_window
-from mpiprof.timeline.late_ranks import find_late_ranks
-from mpiprof.timeline.scratch import Scratch
-from mpiprof.timeline.segments import SEGMENT
-from mpiprof.timeline.sums import NO_STATE
-from mpiprof.timeline.window import MissingTiles, Request, ResolvedRequest, Timeline
+from dashboard.timeline import build as timeline_build
+from dashboard.timeline import find as timeline_find
+from dashboard.timeline import row_layout as timeline_rows
+from dashboard.timeline import window as timeline_window
+from dashboard.timeline.late_ranks import find_late_ranks
+from dashboard.timeline.scratch import Scratch
+from dashboard.timeline.segments import SEGMENT
+from dashboard.timeline.sums import NO_STATE
+from dashboard.timeline.window import MissingTiles, Request, ResolvedRequest, Timeline
+from mpiprof.formats import cache
 
 RANKS, LOOPS, STEP = 8, 12, 100_000
 LATE = (0, 100, 200, 300, 400, 500, 600, 40_000)  # ns after the step's begin; rank 7 is late

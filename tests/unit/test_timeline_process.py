@@ -21,13 +21,13 @@ from support.wait_until import HANG_S, wait_until
 
 from dashboard import timeline_process
 from dashboard.computation import BackgroundComputation, CancelledError
+from dashboard.timeline import build, window
+from dashboard.timeline.build import resolve_with_tiles
+from dashboard.timeline.row_layout import SORTS
+from dashboard.timeline.segments import Events
 from dashboard.timeline_process import build_tiles, open_events
 from mpiprof.errors import MpiprofError
-from mpiprof.store import cache, cached_trace
-from mpiprof.timeline import build, window
-from mpiprof.timeline.build import resolve_with_tiles
-from mpiprof.timeline.row_layout import SORTS
-from mpiprof.timeline.segments import Events
+from mpiprof.formats import cache, cached_trace
 from mpiprof.trace import Trace
 
 pytestmark = pytest.mark.heavy  # each test starts processes
@@ -36,7 +36,7 @@ KILLED_DASHBOARD = """
 import os, signal, sys
 from pathlib import Path
 from dashboard import timeline_process
-from mpiprof.store import cached_trace
+from mpiprof.formats import cached_trace
 
 def kill(share):
     if not share:

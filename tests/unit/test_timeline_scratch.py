@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpiprof.timeline import scratch
-from mpiprof.timeline.segments import BLOCK_SEGMENTS, BLOCKS, SEGMENT
-from mpiprof.timeline.tiles import _Density
+from dashboard.timeline import scratch
+from dashboard.timeline.segments import BLOCK_SEGMENTS, BLOCKS, SEGMENT
+from dashboard.timeline.tiles import _Density
 
 
 @pytest.mark.parametrize("piece", [4 * BLOCK_SEGMENTS, 1 << 20])

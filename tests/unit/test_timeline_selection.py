@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from support.program import Program
 
-from mpiprof.timeline import row_layout as timeline_rows
-from mpiprof.timeline.selection import sum_span
-from mpiprof.timeline.window import MissingTiles, Timeline
+from dashboard.timeline import row_layout as timeline_rows
+from dashboard.timeline.selection import sum_span
+from dashboard.timeline.window import MissingTiles, Timeline
 from unit.test_timeline import RANKS, made, opened, request, segments_of, timeline
 
 __all__ = ["timeline"]  # the fixture: sums of segments, and from tiles

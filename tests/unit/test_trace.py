@@ -14,7 +14,7 @@ import pytest
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.metrics import rank_totals
+from mpiprof.account import rank_totals
 from mpiprof.trace import trace as trace_module
 from mpiprof.trace.layout import parse_layout
 from mpiprof.trace.log import LogFile

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from support import tune_traces
 
+from mpiprof.collectives.tune import from_selector, plan
 from mpiprof.errors import TraceError
 from mpiprof.trace.selector_log import FILE
-from mpiprof.tune import from_selector, plan
 from unit.test_tune_verb import tune
 
 KEY = {

@@ -15,13 +15,21 @@ from support.tune_traces import ALPHA, BETA, HOP, LATE_NS, MILLION, RANKS
 from support.uniform_machine import make_uniform
 
 import mpiprof
+from mpiprof.account import problem_size
 from mpiprof.collectives.machine import machine_of_table
 from mpiprof.collectives.schedule import Problem
+from mpiprof.collectives.tune import (
+    candidates,
+    plan,
+    plan_entries,
+    predict,
+    result,
+    result_rows,
+    tasks,
+)
+from mpiprof.collectives.tune.result import Result, Trial, judge
+from mpiprof.collectives.tune.tasks import TuningTask
 from mpiprof.errors import TraceError
-from mpiprof.metrics import problem_size
-from mpiprof.tune import candidates, plan, plan_entries, predict, result, result_rows, tasks
-from mpiprof.tune.result import Result, Trial, judge
-from mpiprof.tune.tasks import TuningTask
 
 # ---- scores
 

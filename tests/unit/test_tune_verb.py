@@ -19,13 +19,13 @@ from support.tune_traces import HOP, LATE_NS, MILLION, RANKS
 import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.collectives.schedule import Problem
-from mpiprof.collectives.variant import NATIVE
-from mpiprof.tune.replay.imposed_arrivals import (
+from mpiprof.collectives.tune.replay.imposed_arrivals import (
     ReplayedTask,
     ReplayMeasurement,
     Task,
     drop_slower_half,
 )
+from mpiprof.collectives.variant import NATIVE
 
 APP = """import numpy as np
 from mpi4py import MPI

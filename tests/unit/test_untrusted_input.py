@@ -14,12 +14,12 @@ from support import ROOT
 READERS = {"mpiprof/interface/untrusted_files.py", "mpiprof/interface/untrusted_text.py"}
 OPENING = {"read_text", "read_bytes", "loads", "load", "fromfile", "memmap", "readlines"}
 # Folders that read no traces of others, and modules that read files of these kinds.
-FOLDERS = ("mpiprof/papers/", "mpiprof/core/generator/")
+FOLDERS = ("mpiprof/collectives/papers/", "mpiprof/core/generator/")
 OTHER_FILES = {
     "of the system": {
         *("mpiprof/trace/memory_limit.py", "mpiprof/hang/processes.py", "mpiprof/launch/job.py"),
         *("mpiprof/hang/node_processes.py", "mpiprof/launch/ranks.py", "mpiprof/interface/elf.py"),
-        *("mpiprof/commands/doctor.py", "mpiprof/tune/export_rules/mpich.py"),
+        *("mpiprof/commands/doctor.py", "mpiprof/collectives/tune/export_rules/mpich.py"),
     },
     "of the installation": {
         *("mpiprof/interface/installation.py", "mpiprof/interface/source_check.py"),
@@ -27,15 +27,23 @@ OTHER_FILES = {
         *(
             "mpiprof/interface/tokens.py",
             "dashboard/app.py",
-            "mpiprof/tune/export_rules/targets.py",
+            "mpiprof/collectives/tune/export_rules/targets.py",
         ),
     },
     "of the program": {
-        *("mpiprof/tune/plan_check.py", "mpiprof/launch/commit.py", "mpiprof/launch/program.py")
+        *(
+            "mpiprof/collectives/tune/plan_check.py",
+            "mpiprof/launch/commit.py",
+            "mpiprof/launch/program.py",
+        )
     },
     "of this process and its children": {
-        *("mpiprof/tune/replay/jobs.py", "mpiprof/launch/library.py", "mpiprof/commands/bench.py"),
-        *("dashboard/timeline_process.py", "mpiprof/timeline/scratch.py"),
+        *(
+            "mpiprof/collectives/tune/replay/jobs.py",
+            "mpiprof/launch/library.py",
+            "mpiprof/commands/bench.py",
+        ),
+        *("dashboard/timeline_process.py", "dashboard/timeline/scratch.py"),
     },
     "none; JSON of the address": {"dashboard/pages/callsites.py"},
 }

@@ -11,7 +11,7 @@ from support.late_traces import MS, noise, one_site
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.causes.findings import make_verdict
 from mpiprof.reports.words import conclusion, finding_sentences
 
 # Algorithm -> operation, lateness of ranks in ms, the rank that delays others, and its first step.

@@ -9,7 +9,7 @@ import pytest
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.metrics.rank_pairs import assign_rows
+from mpiprof.account.rank_pairs import assign_rows
 
 MS = 1_000_000
 

@@ -11,9 +11,9 @@ from support.neighbours import make_ring
 from support.program import Program
 
 import mpiprof
-from mpiprof.diagnosis.finding import Finding, WaitSite
-from mpiprof.metrics.message_callsite_sums import find_located_waits
-from mpiprof.metrics.rank_pairs import list_waiting_pairs, select_pairs
+from mpiprof.account.message_callsite_sums import find_located_waits
+from mpiprof.account.rank_pairs import list_waiting_pairs, select_pairs
+from mpiprof.causes.finding import Finding, WaitSite
 from mpiprof.reports.words import message_sentences
 
 MS = 1_000_000

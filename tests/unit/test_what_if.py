@@ -13,7 +13,7 @@ from support.simulation import Network
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.diagnosis.what_if import Change, Prediction, parse_change, predict_run
+from mpiprof.causes.what_if import Change, Prediction, parse_change, predict_run
 from mpiprof.errors import UsageError
 from mpiprof.reports.words.what_if import prediction_text
 from mpiprof.trace import Trace

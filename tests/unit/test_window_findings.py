@@ -14,11 +14,11 @@ from support.small_chunks import write_small_chunks
 from support.spec_files import find_spec
 
 import mpiprof
-from mpiprof.diagnosis import delay_findings, window_delays
-from mpiprof.diagnosis.finding import Finding
-from mpiprof.diagnosis.findings import make_verdict
-from mpiprof.diagnosis.lazy_tables import DERIVED
-from mpiprof.metrics import analysis_memory, run_windows
+from mpiprof.account import analysis_memory, run_windows
+from mpiprof.causes import delay_findings, window_delays
+from mpiprof.causes.finding import Finding
+from mpiprof.causes.findings import make_verdict
+from mpiprof.causes.lazy_tables import DERIVED
 from mpiprof.reports.words import conclusion
 from mpiprof.trace import Trace
 from mpiprof.trace.types import END_NS, START_NS

@@ -11,10 +11,10 @@ from support.neighbours import make_ring
 from support.program import Program
 
 import mpiprof
+from mpiprof.account.message_callsite_sums import find_located_waits, weigh_waits
+from mpiprof.account.message_waits import UNKNOWN
 from mpiprof.account.record_gaps import find_record_gaps
-from mpiprof.diagnosis.finding import MIN_CERTAINTY
-from mpiprof.metrics.message_callsite_sums import find_located_waits, weigh_waits
-from mpiprof.metrics.message_waits import UNKNOWN
+from mpiprof.causes.finding import MIN_CERTAINTY
 from mpiprof.reports import message_table, text
 from mpiprof.reports.words import trace_sentences
 from mpiprof.trace import Trace

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mpiprof.metrics import batch_map
+from mpiprof.account import batch_map
 from mpiprof.trace.dataset import StoredBlock
 
 COMMUNICATORS, ROUNDS = 20, 300

@@ -60,7 +60,7 @@ export const updateBusy = (t) => {
 
 // Binary responses: a header in JSON, and arrays.
 
-// Read the calls of a window, of type EVENT in mpiprof/timeline/window.py. Reading each field by its name
+// Read the calls of a window, of type EVENT in dashboard/timeline/window.py. Reading each field by its name
 // takes 20 times as long.
 const readEvents = (bytes, { each, fields }) => {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), events = [];

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mpiprof.account.message_volume import column_means
 from mpiprof.causes.habits.series import find_best_cut, find_running_median, segment_columns
 from mpiprof.causes.habits.significance import (
     MAD_SCALE,
@@ -24,7 +25,6 @@ from mpiprof.causes.habits.significance import (
     tame,
 )
 from mpiprof.causes.habits.work_matrix import column_medians
-from mpiprof.metrics.message_volume import column_means
 from mpiprof.trace.types import Float, Int
 
 STEADY, LEVEL, LEVELLING, SQUARE = "steady", "level", "levelling", "square"

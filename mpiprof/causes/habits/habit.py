@@ -55,7 +55,7 @@ class DelayPattern:
 class Habit(DelayPattern):
     """A habit: its late ranks, instances and amount of lateness; times in ns.
 
-    - cause: an entry of CAUSES (diagnosis/finding.py). ranks: world ranks, the latest first.
+    - cause: an entry of CAUSES (causes/finding.py). ranks: world ranks, the latest first.
     - instances: columns of the work matrix in which the habit holds. period: number of columns.
     - gain_ns: wait in the sample that the habit explains. p: p-value of the habit.
     - shift_ns: time that each rank (row) would work less in each column without the habit,

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mpiprof.account.variance_components import nodes_differ
 from mpiprof.causes.habits.significance import p_above, p_apart_from_others
 from mpiprof.causes.habits.work_matrix import WorkMatrix, column_medians
-from mpiprof.metrics.variance_components import nodes_differ
 from mpiprof.trace.types import Float, Int
 
 MAX_SPLITS = 4  # gaps between the ranks' mean work, at which ranks are divided

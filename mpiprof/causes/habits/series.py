@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from mpiprof.metrics.instance_series import RUN_LENGTH
+from mpiprof.account.instance_series import RUN_LENGTH
 from mpiprof.trace.types import Float, Int
 
 MAX_PERIOD = 64

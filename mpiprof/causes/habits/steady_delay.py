@@ -24,6 +24,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from mpiprof.account.message_volume import column_means
 from mpiprof.causes.habits.course import Trend, find_trend, split_levels
 from mpiprof.causes.habits.habit import Habit, Remainder, find_levels
 from mpiprof.causes.habits.rank_set import (
@@ -41,7 +42,6 @@ from mpiprof.causes.habits.significance import (
     stretch_means,
 )
 from mpiprof.causes.habits.work_matrix import WorkMatrix, column_medians
-from mpiprof.metrics.message_volume import column_means
 from mpiprof.trace.types import Bool, Float, Int
 
 MIN_LEVEL_SHARE = 0.25  # of the largest level, from which a level is late

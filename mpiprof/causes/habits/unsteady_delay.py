@@ -26,9 +26,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mpiprof.account.row_order import find_medians, find_upper_medians
 from mpiprof.causes.habits.significance import p_apart_from_others
 from mpiprof.causes.habits.work_matrix import column_medians
-from mpiprof.metrics.row_order import find_medians, find_upper_medians
 from mpiprof.trace.types import Bool, Float, Int
 
 MIN_COLUMNS = 12

@@ -1,6 +1,6 @@
 /* Order statistics of the values of each group, such as the median, in linear time.
  *
- * It has no MPI and no state. Caller: mpiprof/metrics/row_order.py, from any thread. The caller
+ * It has no MPI and no state. Caller: mpiprof/account/row_order.py, from any thread. The caller
  * owns all arrays. The values of each group are collected first. Then each group is divided around
  * a pivot until the pivot is at the index. */
 #include "base/base.h"

@@ -1,6 +1,6 @@
 /* The two sides of each message: a join of the messages that ranks sent and received.
  *
- * It has no MPI and no state. Caller: mpiprof/metrics/message_tables.py, from any thread. The
+ * It has no MPI and no state. Caller: mpiprof/account/message_tables.py, from any thread. The
  * caller owns all arrays. Messages to one rank are joined at a time, so that the hash table of those
  * that are sent to it fits into a cache. A message may have several rows on each side. */
 #include "python_api/messages.h"

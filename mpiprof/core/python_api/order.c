@@ -1,6 +1,6 @@
 /* Order of rows by group, and a search among ordered rows.
  *
- * It has no MPI and no state. Caller: mpiprof/metrics/row_order.py, from any thread. The caller
+ * It has no MPI and no state. Caller: mpiprof/account/row_order.py, from any thread. The caller
  * owns all arrays. */
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Messages for which recorded calls can wait, when the other rank posted them, and the message for
  * which each call waits.
  *
- * mpiprof/metrics/message_waits.py describes the rules. It has no MPI and no state. Caller: that
+ * mpiprof/account/message_waits.py describes the rules. It has no MPI and no state. Caller: that
  * module, from any thread. The caller owns all arrays. */
 #include "python_api/postings.h"
 

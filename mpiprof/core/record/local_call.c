@@ -6,7 +6,7 @@
  * Calls that begin or end an epoch of a window are always logged, because another rank may wait for
  * them. MPI_Win_post and MPI_Win_start have their group in
  * place of the window, and a number on their window, by which the two sides are matched
- * (metrics/one_sided_waits.py).
+ * (account/one_sided_waits.py).
  *
  * Threads: any; the state of a call is on its thread's stack. Arguments are read after the library
  * has accepted them.

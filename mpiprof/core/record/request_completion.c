@@ -287,7 +287,7 @@ void request_completion_start(struct request_completion *w, int error)
 
 /* MPI_Cancel: whether the message is cancelled shows only at its completion. A cancelled send has
  * used a number that its receiver does not count. So the call is logged with its message, and
- * readers distrust the numbers of later sends (metrics/message_tables.py). */
+ * readers distrust the numbers of later sends (account/message_tables.py). */
 void request_completion_cancel(struct request_completion *w, int error)
 {
     const int64_t now = observation_time(w);

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.account.tables import communicator_names
 from mpiprof.errors import MpiprofError
 from mpiprof.facts.operations import MESSAGE_OPERATIONS, base_operation, wait_state
 from mpiprof.formats.otf2 import library
@@ -27,7 +28,6 @@ from mpiprof.formats.otf2.export_messages import MessageExport, make_sum_texts
 from mpiprof.formats.otf2.library import NEVER, UNDEFINED
 from mpiprof.formats.otf2.regions import ATTRIBUTE_PREFIX, CREATE_HANDLE, OPERATION_NUMBERS
 from mpiprof.interface.output_files import format_utf8_path
-from mpiprof.metrics.tables import communicator_names
 from mpiprof.trace import Trace
 from mpiprof.trace.metadata import Shape
 from mpiprof.trace.sites import describe_sites

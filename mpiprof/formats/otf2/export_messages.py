@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.account.message_tables import IDENTITY
 from mpiprof.formats.message_windows import make_arrows
 from mpiprof.formats.otf2 import library
 from mpiprof.formats.otf2.library import (
@@ -30,7 +31,6 @@ from mpiprof.formats.otf2.library import (
     UNDEFINED,
 )
 from mpiprof.formats.otf2.messages import SUM_COLUMNS, SUMS_PREFIX
-from mpiprof.metrics.message_tables import IDENTITY
 from mpiprof.trace import Trace
 from mpiprof.trace.messages import RECORDED_FLAGS, read_message_logs
 from mpiprof.trace.types import MESSAGE_CALL, Array, Bool, Int, Int32

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from mpiprof.account.disagreement import Disagreement, Side
 from mpiprof.facts.operations import function_name
 from mpiprof.hang.blocked_ranks import MessageLink
 from mpiprof.hang.blocking_calls import UNKNOWN_SITE, WAITS_FOR_ALL, WAITS_FOR_ANY
@@ -19,7 +20,6 @@ from mpiprof.interface.format_units import (
     format_size,
     format_time,
 )
-from mpiprof.metrics.disagreement import Disagreement, Side
 from mpiprof.reports.site_labels import communicator_name, describe_site, format_site, site_as_data
 from mpiprof.trace import Trace
 from mpiprof.trace.message_counts import Unreceived

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mpiprof import __version__
-from mpiprof.diagnosis.findings import make_verdict
+from mpiprof.causes.findings import make_verdict
 from mpiprof.interface import tokens
 from mpiprof.interface.svg import DataPicture
 from mpiprof.reports import overview

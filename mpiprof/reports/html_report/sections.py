@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from mpiprof.account import columns as metric_columns
 from mpiprof.account.division import divide_time
-from mpiprof.diagnosis import sampled_code
-from mpiprof.diagnosis.finding import Finding
+from mpiprof.account.message_callsite_sums import find_located_waits
+from mpiprof.account.rank_pairs import list_waiting_pairs, make_pair_matrix
+from mpiprof.causes import sampled_code
+from mpiprof.causes.finding import Finding
 from mpiprof.interface.format_units import UNKNOWN, format_count, format_time
 from mpiprof.interface.svg import DataPicture
 from mpiprof.interface.tokens import name_operation_colour
-from mpiprof.metrics import columns as metric_columns
-from mpiprof.metrics.message_callsite_sums import find_located_waits
-from mpiprof.metrics.rank_pairs import list_waiting_pairs, make_pair_matrix
 from mpiprof.reports import callsite_table, efficiency_table, message_table, text
 from mpiprof.reports.overview import callsite_rows, finding_rows, proof, time_sums
 from mpiprof.reports.overview.answer import Answer, Fact, TextPart

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mpiprof.diagnosis.finding import MIN_CERTAINTY, Finding, HabitEvidence, is_blamed
-from mpiprof.diagnosis.findings import Verdict
+from mpiprof.causes.finding import MIN_CERTAINTY, Finding, HabitEvidence, is_blamed
+from mpiprof.causes.findings import Verdict
 from mpiprof.interface.format_units import format_ranks, format_share, format_time, shorten_text
 from mpiprof.interface.shell_hints import format_command, quote_word, switch_value
 from mpiprof.reports.site_labels import format_site, format_wait_site, site_pattern

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.arrival_statistics import find_late_rank
+from mpiprof.account.arrival_pattern import read_arrival_pattern
+from mpiprof.causes.arrival_statistics import find_late_rank
 from mpiprof.interface.format_units import (
     UNKNOWN,
     format_count,
@@ -19,7 +20,6 @@ from mpiprof.interface.format_units import (
     format_size,
     format_time,
 )
-from mpiprof.metrics.arrival_pattern import read_arrival_pattern
 from mpiprof.reports.pictures import row_pictures
 from mpiprof.reports.pictures.arrival_pattern import MAX_COLUMNS, MAX_ROWS, ArrivalCells
 from mpiprof.reports.pictures.rank_rows import make_rank_rows

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.finding import Finding, HabitEvidence, is_blamed
+from mpiprof.causes.finding import Finding, HabitEvidence, is_blamed
 from mpiprof.interface.format_units import UNKNOWN, format_count, format_time
 from mpiprof.reports.overview.answer import describe_reason
 from mpiprof.reports.overview.proof import mark_blamed

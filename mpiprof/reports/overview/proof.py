@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.finding import Finding, is_blamed
+from mpiprof.account.instance_series import find_worst_instance
+from mpiprof.account.rank_totals import read_instance
+from mpiprof.causes.finding import Finding, is_blamed
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.format_units import format_instance
-from mpiprof.metrics.instance_series import find_worst_instance
-from mpiprof.metrics.rank_totals import read_instance
 from mpiprof.reports.pictures.caused_waits import CausedWaits, draw_caused_waits
 from mpiprof.reports.pictures.instance_arrivals import MAX_ROWS, InstanceArrivals, draw_arrivals
 from mpiprof.reports.site_labels import format_callsite, format_wait_site, make_callsite_key

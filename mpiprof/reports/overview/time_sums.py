@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mpiprof.account.division import Division
-from mpiprof.diagnosis.finding import Finding, is_blamed
-from mpiprof.metrics.run_times import lacks_complete_instances
+from mpiprof.account.run_times import lacks_complete_instances
+from mpiprof.causes.finding import Finding, is_blamed
 from mpiprof.reports.overview.answer import name_blamed
 from mpiprof.reports.pictures.time_split import BlamedTime, TimePart
 from mpiprof.reports.site_labels import format_wait_site

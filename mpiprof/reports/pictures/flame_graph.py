@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mpiprof.diagnosis.sampled_code import StackTree
+from mpiprof.causes.sampled_code import StackTree
 from mpiprof.interface import svg
 from mpiprof.interface.format_units import format_share, format_time
 from mpiprof.reports.words.callsite_sentences import signed_time

@@ -18,7 +18,7 @@ MAX_HOSTS, RANK_TICKS = 12, 9  # labels of the axis
 def run_starts(count: int, max_runs: int) -> Int:
     """Return the first index of each of at most `max_runs` runs of `count` items.
 
-    Item i is in run i * runs // count, as in `metrics.arrival_pattern`.
+    Item i is in run i * runs // count, as in `account.arrival_pattern`.
     """
     runs = min(max_runs, count)
     return -(-np.arange(runs) * count // max(runs, 1))

@@ -9,8 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.arrival_statistics import ArrivalStatistics, LateRank
-from mpiprof.diagnosis.finding import MIN_CAUSE_SHARE, MIN_PARTIAL_SHARE, Finding, find_causes_at
+from mpiprof.account.columns import wait_limits
+from mpiprof.account.instance_series import find_worst_instance
+from mpiprof.account.rank_totals import read_instance_at
+from mpiprof.account.variance_components import Estimate
+from mpiprof.causes.arrival_statistics import ArrivalStatistics, LateRank
+from mpiprof.causes.finding import MIN_CAUSE_SHARE, MIN_PARTIAL_SHARE, Finding, find_causes_at
 from mpiprof.interface.format_units import (
     capitalise,
     format_count,
@@ -23,10 +27,6 @@ from mpiprof.interface.format_units import (
     format_time,
     format_uncertain_time,
 )
-from mpiprof.metrics.columns import wait_limits
-from mpiprof.metrics.instance_series import find_worst_instance
-from mpiprof.metrics.rank_totals import read_instance_at
-from mpiprof.metrics.variance_components import Estimate
 from mpiprof.reports.site_labels import make_callsite_key, routine_at
 from mpiprof.reports.words.ranks_and_steps import MOVING_GROUP, name_ranks, takes_plural
 from mpiprof.trace import Trace

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from mpiprof.account.ledger import CALLS, WAIT, WORK
+from mpiprof.causes.cause_changes import CauseChange
 from mpiprof.causes.place import format_call
-from mpiprof.diagnosis.cause_changes import CauseChange
-from mpiprof.diagnosis.time_changes import PlaceChange, TimeChange
+from mpiprof.causes.time_changes import PlaceChange, TimeChange
 from mpiprof.facts.operations import call_class
 from mpiprof.interface.format_units import format_change, format_percent, format_time, lower_first
 from mpiprof.reports.json import finding_as_data

@@ -7,16 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mpiprof.diagnosis.cause_changes import NO_CHANGES, LedgerChanges
-from mpiprof.diagnosis.compare import MIN_RUNS, MIN_STRETCHES
-from mpiprof.diagnosis.compare_verdict import (
+from mpiprof.account.coverage import Coverage
+from mpiprof.causes.cause_changes import NO_CHANGES, LedgerChanges
+from mpiprof.causes.compare import MIN_RUNS, MIN_STRETCHES
+from mpiprof.causes.compare_verdict import (
     INCOMPARABLE,
     ChangedCallsite,
     Difference,
     recommend_repetitions,
 )
-from mpiprof.diagnosis.run_variation import MAX_REPETITIONS
-from mpiprof.diagnosis.time_changes import RunTimeChange, list_unended, measure_run_times
+from mpiprof.causes.run_variation import MAX_REPETITIONS
+from mpiprof.causes.time_changes import RunTimeChange, list_unended, measure_run_times
 from mpiprof.interface.format_units import (
     capitalise,
     format_change,
@@ -27,7 +28,6 @@ from mpiprof.interface.format_units import (
     lower_first,
 )
 from mpiprof.interface.shell_hints import quote_word, switch_value
-from mpiprof.metrics.coverage import Coverage
 from mpiprof.reports.site_labels import routine_at, site_pattern
 from mpiprof.reports.words.change_sentences import (
     advise_place,

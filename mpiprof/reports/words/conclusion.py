@@ -8,17 +8,17 @@ from typing import Any
 
 import pandas as pd
 
+from mpiprof.account.message_callsite_sums import find_located_waits
+from mpiprof.account.run_times import lacks_complete_instances
+from mpiprof.causes.delay_reasons import PROCESSOR_REASONS
+from mpiprof.causes.finding import MIN_CERTAINTY, NEGLIGIBLE_SHARE, Finding, RestEvidence
+from mpiprof.causes.findings import Verdict, find_call_free_stretch
 from mpiprof.causes.oversubscription import Oversubscription
 from mpiprof.causes.processor_quota import ProcessorQuota
 from mpiprof.causes.single_event import SingleEvent
-from mpiprof.diagnosis.delay_reasons import PROCESSOR_REASONS
-from mpiprof.diagnosis.finding import MIN_CERTAINTY, NEGLIGIBLE_SHARE, Finding, RestEvidence
-from mpiprof.diagnosis.findings import Verdict, find_call_free_stretch
-from mpiprof.diagnosis.tuning_refusal import is_tunable
+from mpiprof.causes.tuning_refusal import is_tunable
 from mpiprof.facts.operations import MANAGEMENT_COLLECTIVES, base_operation
 from mpiprof.interface.format_units import format_share, format_time, lower_first
-from mpiprof.metrics.message_callsite_sums import find_located_waits
-from mpiprof.metrics.run_times import lacks_complete_instances
 from mpiprof.reports.site_labels import format_callsite
 from mpiprof.reports.words.delay_sentences import main_reason, reason_sentence
 from mpiprof.reports.words.finding_sentences import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+from mpiprof.causes import delay_reasons as reasons
+from mpiprof.causes.finding import Finding, HabitEvidence, RestEvidence, WorkLocation
 from mpiprof.causes.place import format_call
-from mpiprof.diagnosis import delay_reasons as reasons
-from mpiprof.diagnosis.finding import Finding, HabitEvidence, RestEvidence, WorkLocation
 from mpiprof.facts.operations import call_class
 from mpiprof.interface.format_units import (
     capitalise,

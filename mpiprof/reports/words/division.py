@@ -12,11 +12,11 @@ import pandas as pd
 
 from mpiprof.account.division import Division, divide_time
 from mpiprof.account.ledger import WORK
+from mpiprof.account.run_times import lacks_complete_instances
 from mpiprof.account.work_intervals import NOWHERE
 from mpiprof.causes.place import describe_call, format_call
 from mpiprof.facts.operations import LOCAL_OPERATIONS
 from mpiprof.interface.format_units import format_share, format_time
-from mpiprof.metrics.run_times import lacks_complete_instances
 from mpiprof.reports.site_labels import format_wait_site, routine_at
 from mpiprof.trace import Trace
 

@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from mpiprof.causes.cause import Removal, RemovedSegment, list_removed_segments
-from mpiprof.diagnosis.delay_findings import find_delay_findings
-from mpiprof.diagnosis.finding import Finding
-from mpiprof.diagnosis.findings import find_findings
+from mpiprof.causes.delay_findings import find_delay_findings
+from mpiprof.causes.finding import Finding
+from mpiprof.causes.findings import find_findings
 from mpiprof.interface.format_units import format_count, format_runs, format_time
 from mpiprof.interface.terminal_colour import paint
 from mpiprof.reports.table import TableColumn, render, wrap_paragraph

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from mpiprof.diagnosis.finding import MIN_CERTAINTY, Finding, HabitEvidence
+from mpiprof.causes.finding import MIN_CERTAINTY, Finding, HabitEvidence
 from mpiprof.interface.format_units import (
     UNKNOWN,
     capitalise,

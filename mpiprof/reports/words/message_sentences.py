@@ -8,7 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from mpiprof.diagnosis.finding import NEGLIGIBLE_SHARE, Finding, is_blamed
+from mpiprof.account.message_callsite_sums import are_waits_known, find_located_waits
+from mpiprof.account.one_sided_waits import ONE_SIDED_STATES
+from mpiprof.causes.finding import NEGLIGIBLE_SHARE, Finding, is_blamed
 from mpiprof.facts.operations import ONE_SIDED_OPERATIONS
 from mpiprof.interface.format_units import (
     capitalise,
@@ -17,8 +19,6 @@ from mpiprof.interface.format_units import (
     format_share,
     format_time,
 )
-from mpiprof.metrics.message_callsite_sums import are_waits_known, find_located_waits
-from mpiprof.metrics.one_sided_waits import ONE_SIDED_STATES
 from mpiprof.reports.site_labels import describe_site, routine_at
 from mpiprof.reports.words.ranks_and_steps import name_ranks, takes_plural
 from mpiprof.trace import Trace

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from mpiprof.causes.finding import Finding, HabitEvidence
 from mpiprof.causes.habits.course import LEVEL, LEVELLING, SQUARE
-from mpiprof.diagnosis.finding import Finding, HabitEvidence
 from mpiprof.interface.format_units import (
     MAX_TEXT,
     format_count,

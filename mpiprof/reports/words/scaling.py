@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from mpiprof.account.efficiencies import Scaling
 from mpiprof.interface.format_units import capitalise, format_count, format_percent, format_time
-from mpiprof.metrics.efficiencies import Scaling
 from mpiprof.reports import json
 from mpiprof.reports.efficiency_table import COLUMNS, LEGEND, efficiency_columns
 from mpiprof.reports.table import TableColumn, render, wrap_paragraph

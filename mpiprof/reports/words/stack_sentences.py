@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from mpiprof.diagnosis.sampled_code import CALLERS_UNKNOWN, StackTree
+from mpiprof.causes.sampled_code import CALLERS_UNKNOWN, StackTree
 from mpiprof.interface.format_units import (
     capitalise,
     format_count,

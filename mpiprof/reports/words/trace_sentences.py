@@ -6,7 +6,12 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from mpiprof.diagnosis.finding import NEGLIGIBLE_SHARE
+from mpiprof.account.analysis_memory import fits_in_memory
+from mpiprof.account.coverage import LOST_REASON, Coverage
+from mpiprof.account.message_waits import sum_unknown_waits
+from mpiprof.account.run_times import incomplete_times
+from mpiprof.account.variance_components import Estimate
+from mpiprof.causes.finding import NEGLIGIBLE_SHARE
 from mpiprof.facts.library_algorithms import mpi_name
 from mpiprof.interface.format_units import (
     between,
@@ -16,11 +21,6 @@ from mpiprof.interface.format_units import (
     format_time,
     lower_first,
 )
-from mpiprof.metrics.analysis_memory import fits_in_memory
-from mpiprof.metrics.coverage import LOST_REASON, Coverage
-from mpiprof.metrics.message_waits import sum_unknown_waits
-from mpiprof.metrics.run_times import incomplete_times
-from mpiprof.metrics.variance_components import Estimate
 from mpiprof.reports.site_labels import format_callsite
 from mpiprof.reports.words import trace_sentences
 from mpiprof.trace import Trace

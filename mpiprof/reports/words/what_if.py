@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.diagnosis.what_if import Prediction
+from mpiprof.causes.what_if import Prediction
 from mpiprof.interface.format_units import capitalise, format_ranks, format_time
 from mpiprof.trace.types import Float
 

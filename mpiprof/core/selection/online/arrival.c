@@ -20,7 +20,7 @@
  * INT64_MAX / members to a sum. The sum of arrivals may wrap around, but only its distance from the
  * first arrival is used.
  *
- * Waits and scores follow mpiprof/metrics (wait_states.py), in whole ns.
+ * Waits and scores follow mpiprof/account (wait_states.py), in whole ns.
  *
  * Ownership and threads: the state belongs to a communicator, which MPI lets only one thread use at
  * a time.

@@ -1,0 +1,399 @@
+"""Faraj et al. 2008, Section 4: message times and arrivals in programs, and the claims about them.
+
+Samples of this project replace the paper's seven programs in Tables 1 to 5, Figures 2 and 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise, product
+from math import isnan
+from statistics import median
+from typing import TypeGuard
+
+import numpy as np
+
+from mpiprof.account.aggregate import FACTOR_RANGES, RANGE_NAMES
+from mpiprof.collectives.papers.harness.figures import Bars, Lines, Panels, Series
+from mpiprof.collectives.papers.harness.intervals import IntervalEstimate
+from mpiprof.collectives.papers.harness.study import Row
+from mpiprof.collectives.papers.reports.exhibits import (
+    NOT_REPRODUCED,
+    ClaimVerdict,
+    Content,
+    Results,
+    Table,
+    judge_each,
+    judge_share,
+    make_table,
+)
+from mpiprof.collectives.papers.reports.machines import BEOWULF, LEMIEUX
+from mpiprof.collectives.papers.reports.runs import CLUSTER, HOUR_S, Computation, Measurement, Run
+from mpiprof.collectives.papers.studies.apps import ALL, SINGLE_WIDTH, WHOLE
+from mpiprof.collectives.papers.studies.arrival import plot_factors
+from mpiprof.interface.format_units import format_round_size, format_share
+
+SIZES = {"4 B": 4, "256 B": 256, **{f"{n} KB": n << 10 for n in (1, 4, 16, 32, 64, 128)}}
+MACHINES = {"Lemieux": LEMIEUX, "Beowulf": BEOWULF}
+STAND_INS = {  # samples in place of the programs of Section 4
+    "ft": "FT",
+    "is": "IS",
+    "lammps": "LAMMPS",
+    "paradyn": "PARADYN",
+    "nbody": "NBODY",
+    "md": "NTUBE 1",
+    "ntube2": "NTUBE 2",
+}
+NO_TIMES = "message times were not usable, so there are no factors"
+NEAR = 2.0  # ratio of the factors of similar instances
+PLACED_RUNS = ("apps", "apps on the cluster")
+
+
+def compute_message_times(_: bool) -> list[Row]:
+    """Return the time of each size on the simulator's two machines."""
+    return [
+        {"size": name, "machine": machine, "simulated ms": (m.alpha + size * m.beta) / 1e6}
+        for machine, m in MACHINES.items()
+        for name, size in SIZES.items()
+    ]
+
+
+def compare_message_times(results: Results) -> list[Row]:
+    """Return the rows with the paper's time."""
+    rows = []
+    for row in results.rows["message times"]:
+        paper = results.values.find("Table 1", row["size"], f"{row['machine']} time")
+        rows.append(row | {"paper ms": paper, "ratio": row["simulated ms"] / paper})
+    return rows
+
+
+RUNS: dict[str, Run] = {
+    "message times": Computation(compute_message_times, "message times of the simulator"),
+    # Two ranks have few arrivals in between: their factors scatter far around the median.
+    "apps": Measurement(
+        ("apps",),
+        0.25 * HOUR_S,
+        ("apps", "--cluster", "8x100mbit", "--quick"),
+        120,
+        ("apps", "--quick"),
+    ),
+    "apps on the cluster": Measurement(("apps", *CLUSTER), 0.3 * HOUR_S),
+}
+
+
+def find_places(results: Results, table: str = "") -> Iterator[tuple[str, list[Row]]]:
+    """Yield the places where the programs ran, each with the rows of one of their tables."""
+    for run in PLACED_RUNS:
+        rows = results.rows.get(f"{run} {table}".strip(), [])
+        if rows:
+            yield results.find_place(run), rows
+
+
+def show_single(value: float) -> IntervalEstimate:
+    """Return a value of a single run, or of one measurement of message times, with two digits."""
+    return IntervalEstimate(value, width=SINGLE_WIDTH * abs(value))
+
+
+def find_stand_ins(rows: list[Row]) -> Iterator[tuple[str, Row]]:
+    """Yield the rows of programs that replace programs of Section 4, each with the replaced one."""
+    for program, replaced in STAND_INS.items():
+        yield from ((replaced, row) for row in rows if row["program"] == program)
+
+
+def is_known(value: object) -> TypeGuard[float]:
+    """Return whether a value of a table is a number."""
+    return isinstance(value, int | float) and not isnan(value)
+
+
+# ---- tables
+
+
+def show_table_1(results: Results) -> Content:
+    """Return the message times of the paper and of the simulator, and the measured ones."""
+    rows = compare_message_times(results)
+    series = []
+    for machine in MACHINES:
+        machine_rows = [row for row in rows if row["machine"] == machine]
+        sizes = [SIZES[row["size"]] for row in machine_rows]
+        series.append(Series(machine, sizes, [row["simulated ms"] for row in machine_rows]))
+        paper = f"{machine}, paper"
+        series.append(Series(paper, sizes, [row["paper ms"] for row in machine_rows], dashed=True))
+    tables = []
+    for place, times in find_places(results, "messages"):
+        for link in dict.fromkeys(row["link"] for row in times):
+            chosen = [r for r in times if r["link"] == link and r["bytes"] in SIZES.values()]
+            points = [(row["bytes"], row["time ms"]) for row in chosen]
+            series.append(Series.of_points(f"{place}, {link}", points))
+            table_rows = [
+                {"size": format_round_size(row["bytes"])}
+                | {column: show_single(row[column]) for column in ("time ms", "MB/s")}
+                for row in chosen
+            ]
+            tables.append(make_table(f"Measured one way: {place}, {link}", table_rows))
+    columns = ("machine", "size", "simulated ms", "paper ms", "ratio")
+    tables.append(Table("Message times of the simulator", columns, rows))
+    figure = Lines("Message times", series, "size", "ms", ticks=format_round_size)
+    return Content([figure], tables)
+
+
+def _tabulate(
+    results: Results, table: str, title: str, make_cells: Callable[[str, str, Row], Row | None]
+) -> Content:
+    """Return a table of the samples for each place.
+
+    make_cells: returns the cells of a row, or None to leave it out, from the place, the replaced
+    program and the row.
+    """
+    tables = []
+    for place, rows in find_places(results, table):
+        table_rows = []
+        for replaced, row in find_stand_ins(rows):
+            cells = make_cells(place, replaced, row)
+            table_rows += [{"for": replaced} | cells] if cells is not None else []
+        tables.append(make_table(f"{title} on {place}", table_rows))
+    return Content(tables=tables)
+
+
+def show_table_2(results: Results) -> Content:
+    """Return lines, time and time in collectives of the programs, beside the paper's."""
+    programs, places = dict(find_places(results, "programs")), dict(find_places(results))
+
+    def make_cells(place: str, replaced: str, row: Row) -> Row | None:
+        if row["routine"] != WHOLE:
+            return None
+        total, program = row["native s"], row["program"]
+        lines = {r["program"]: r["lines"] for r in programs[place]}
+        seconds = {(r["program"], r["routine"]): r["native s"] for r in places[place]}
+        inside = seconds[program, ALL]
+        execution, communication, count = (
+            results.values.find("Table 2", replaced, column)
+            for column in ("execution time", "communication time", "program")
+        )
+        cells = {"program": program, "lines": lines[program], "exec. s": total, "comm. s": inside}
+        cells |= {"comm. share": format_share(inside / total)}
+        cells |= {"paper's share": format_share(communication / execution)}
+        return cells | {"paper's lines": f"{count:.0f}"}
+
+    return _tabulate(results, "", "Programs", make_cells)
+
+
+def show_table_3(results: Results) -> Content:
+    """Return the routines of the programs, their calls and sizes, beside the paper's."""
+
+    def make_cells(_: str, replaced: str, row: Row) -> Row:
+        name = f"{replaced} {row['routine']}"
+        calls = results.values.column("Table 3", "calls").get(name, "")
+        cells = {"routine": row["routine"], "bytes": format_range(row), "calls": row["calls"]}
+        return cells | {"bytes, paper": find_paper_bytes(results, name), "calls, paper": calls}
+
+    return _tabulate(results, "collectives", "Collectives", make_cells)
+
+
+def find_paper_bytes(results: Results, name: str) -> str:
+    """Return the paper's message size of a routine, or its range; "" if it has none."""
+    kinds = ("message", "least message", "largest message")
+    sizes = [results.values.column("Table 3", kind).get(name) for kind in kinds]
+    return " to ".join(f"{size:.0f}" for size in sizes if size is not None)
+
+
+def format_range(row: Row) -> str:
+    """Return the bytes of a routine's messages: the mean, or the range over its call sites."""
+    smallest, largest = row["least bytes"], row["most bytes"]
+    same = smallest == largest or not smallest < largest
+    return f"{row['message bytes']:.0f}" if same else f"{smallest:.0f} to {largest:.0f}"
+
+
+def add_paper_factors(results: Results, table: str, head: str) -> Row:
+    """Return the paper's factors of a program or routine on both machines."""
+    cells: Row = {}
+    for machine in MACHINES:
+        for kind in ("average", "worst"):
+            column = f"{machine} {kind}"
+            cells[column] = results.values.column(table, column).get(head, "")
+    return cells
+
+
+def _show_factors(row: Row) -> Row:
+    """Return the measured factors; "" without message times."""
+    names = {"average δ/T": "δ/T", "worst ω/T": "ω/T"}
+    return {
+        name: show_single(row[column]) if is_known(row[column]) else ""
+        for name, column in names.items()
+    }
+
+
+def show_table_4(results: Results) -> Content:
+    """Return the average factors of all collectives of each program, beside the paper's."""
+
+    def make_cells(_: str, replaced: str, row: Row) -> Row | None:
+        if row["routine"] != ALL:
+            return None
+        return _show_factors(row) | add_paper_factors(results, "Table 4", replaced)
+
+    return _tabulate(results, "", "Factors of all collectives", make_cells)
+
+
+def show_table_5(results: Results) -> Content:
+    """Return the factors of the major routines: of the paper, and with a tenth of the time."""
+    paper = results.values.column("Table 5", "Lemieux average")
+
+    def make_cells(_: str, replaced: str, row: Row) -> Row | None:
+        name, share = f"{replaced} {row['routine']}", row["share of time"]
+        if name not in paper and share < 0.1:
+            return None
+        cells = {"routine": row["routine"], "share of time": format_share(share)}
+        return cells | _show_factors(row) | add_paper_factors(results, "Table 5", name)
+
+    return _tabulate(results, "collectives", "Factors of major routines", make_cells)
+
+
+# ---- figures
+
+
+def show_figure_2(results: Results) -> Content:
+    """Return the distribution of worst-case factors for small and larger messages."""
+    panels = []
+    for place, rows in find_places(results, "distribution"):
+        shares: dict[str, list[float]] = {}
+        for row in rows:
+            shares.setdefault(row["messages"], []).append(row["share"])
+        panels.append(Bars(place, RANGE_NAMES, shares, "of the instances", format_share))
+    return _combine_panels("Worst-case factors ω/T", panels)
+
+
+def show_figure_3(results: Results) -> Content:
+    """Return both factors of each instance of FT's all-to-all and NBODY's allgather."""
+    panels = []
+    for place, rows in find_places(results, "instances"):
+        for program in dict.fromkeys(row["program"] for row in rows):
+            program_rows = [row for row in rows if row["program"] == program]
+            title = f"{STAND_INS[program]}, {program_rows[0]['routine']}, {place}"
+            panels.append(plot_factors(title, program_rows))
+    return _combine_panels("Factors of single instances", panels)
+
+
+def _combine_panels(title: str, panels: Sequence[Bars | Lines]) -> Content:
+    """Return one figure of all panels, or the reason why there is none."""
+    if not panels:
+        return Content(notes=["No figure, because message times were not usable."])
+    return Content([Panels(title, panels, min(len(panels), 2))])
+
+
+# ---- claims
+
+
+def check_bandwidths(results: Results) -> ClaimVerdict:
+    """Judge the paper's bandwidths by its sizes and times."""
+    ratios = []
+    for machine, (name, size) in product(MACHINES, SIZES.items()):
+        columns = (f"{machine} time", f"{machine} bandwidth")
+        time, bandwidth = (results.values.find("Table 1", name, column) for column in columns)
+        ratios.append(size / time / 1e3 / bandwidth)
+    reason = "bandwidths are size over time, within 5 %"
+    return judge_each(ratios, lambda ratio: abs(ratio - 1) <= 0.05, reason)
+
+
+def check_measured_bandwidths(results: Results) -> ClaimVerdict:
+    """Judge that the measured bandwidth grows from each size of Table 1 to the next."""
+    rows = [r for r in results.rows.get("apps messages", []) if r["bytes"] in SIZES.values()]
+    if not rows:
+        return ClaimVerdict(NOT_REPRODUCED, NO_TIMES)
+    steps = [pair for pair in pairwise(rows) if pair[0]["link"] == pair[1]["link"]]
+    ends = f"{rows[0]['MB/s']:.3g} to {rows[-1]['MB/s']:.3g} MB/s"
+    reason = f"steps to the next size raise it, {ends}"
+    return judge_each(steps, lambda pair: pair[1]["MB/s"] > pair[0]["MB/s"], reason)
+
+
+def check_shares(results: Results) -> ClaimVerdict:
+    """Judge that each program spends at least the paper's smallest share in collectives."""
+    execution = results.values.column("Table 2", "execution time")
+    inside = results.values.column("Table 2", "communication time")
+    smallest_share = min(inside[name] / execution[name] for name in execution)
+    seconds = {(r["program"], r["routine"]): r["native s"] for r in results.rows["apps"]}
+    shares = [seconds[name, ALL] / seconds[name, WHOLE] for name in STAND_INS]
+    smallest = f"{100 * smallest_share:.1f} % of their time, the paper's smallest share"
+    reason = f"programs spend at least {smallest}"
+    return judge_each(shares, lambda share: share >= smallest_share, reason)
+
+
+def check_routines(results: Results) -> ClaimVerdict:
+    """Judge that the samples call the routines of the programs that they replace."""
+    rows = find_stand_ins(results.rows["apps collectives"])
+    called = {f"{replaced} {row['routine']}" for replaced, row in rows}
+    expected = list(dict.fromkeys(value.row for value in results.values.of_exhibit("Table 3")))
+    absent = [name for name in expected if name not in called]
+    reason = "routines are called" + (f"; not {', '.join(absent)}" if absent else "")
+    return judge_share(len(expected) - len(absent), len(expected), reason)
+
+
+def find_known(values: Sequence[object]) -> list[float]:
+    """Return the values if all are numbers, else []."""
+    numbers = [v for v in values if is_known(v)]
+    return numbers if len(numbers) == len(values) else []
+
+
+def check_programs(results: Results) -> ClaimVerdict:
+    """Judge that the average worst-case factor of every program is imbalanced."""
+    factors = find_known([row["ω/T"] for row in results.select("apps", routine=ALL)])
+    if not factors:
+        return ClaimVerdict(NOT_REPRODUCED, NO_TIMES)
+    reason = f"programs have an average worst-case factor of at least 1, {min(factors):.3g} to "
+    return judge_each(factors, lambda factor: factor >= 1, f"{reason}{max(factors):.3g}")
+
+
+def check_few_balanced(results: Results) -> ClaimVerdict:
+    """Judge that no larger share of instances is balanced than on the paper's machines."""
+    rows = results.rows.get("apps distribution", [])
+    balanced = [row for row in rows if row["ω/T"] == RANGE_NAMES[0]]
+    limit = max(value.value for value in results.values.of_exhibit("Figure 2")) / 100
+    shares = ", ".join(f"{format_share(row['share'])} {row['messages']}" for row in balanced)
+    reason = f"sizes have at most {format_share(limit)} balanced: {shares}"
+    return judge_each(balanced, lambda row: row["share"] <= limit, reason, NO_TIMES)
+
+
+def check_small(results: Results) -> ClaimVerdict:
+    """Judge that operations with large messages are less imbalanced, below each limit of a range.
+
+    "Arrival patterns for operations with large messages are in general less imbalanced than those
+    for operations with small messages" (Section 4.4). The first limit is that of balance.
+    """
+    below: dict[str, list[float]] = {}
+    for row in results.rows.get("apps distribution", []):
+        below.setdefault(row["messages"], []).append(row["share"])
+    if len(below) < 2:
+        return ClaimVerdict(NOT_REPRODUCED, NO_TIMES)
+    sums = {name: np.cumsum(shares)[:-1].tolist() for name, shares in below.items()}
+    small, large = sums.values()
+    parts = [f"{name}: {', '.join(map(format_share, shares))}" for name, shares in sums.items()]
+    limits = ", ".join(f"{limit:g}" for limit in FACTOR_RANGES)
+    reason = f"limits have no larger share of small messages below them; below {limits}: "
+    pairs = list(zip(small, large, strict=True))
+    return judge_each(pairs, lambda p: p[0] <= p[1] and small != large, reason + "; ".join(parts))
+
+
+def check_balanced_routine(results: Results) -> ClaimVerdict:
+    """Judge the balance of each of the paper's major routines by the paper's, on both machines."""
+    paper = results.values.column("Table 5", "Lemieux worst")
+    rows = find_stand_ins(results.rows["apps collectives"])
+    factors = {f"{replaced} {row['routine']}": row["ω/T"] for replaced, row in rows}
+    factors = {name: factor for name, factor in factors.items() if name in paper}
+    if not find_known(list(factors.values())):
+        return ClaimVerdict(NOT_REPRODUCED, NO_TIMES)
+    wrong = [name for name, factor in factors.items() if (factor < 1) != (paper[name] < 1)]
+    reason = "major routines are balanced exactly if the paper's are"
+    if wrong:
+        reason += f"; not {', '.join(f'{name} {factors[name]:.3g}' for name in wrong)}"
+    return judge_share(len(factors) - len(wrong), len(factors), reason)
+
+
+def check_similar(results: Results) -> ClaimVerdict:
+    """Judge that most instances of each followed call site are near the median."""
+    rows = results.rows.get("apps instances", [])
+    shares = {}
+    for program in dict.fromkeys(row["program"] for row in rows):
+        factors = [row["ω/T"] for row in rows if row["program"] == program]
+        middle = median(factors)
+        near = sum(middle / NEAR <= factor <= middle * NEAR for factor in factors)
+        shares[f"{near} of {len(factors)} in {STAND_INS[program]}"] = near > len(factors) / 2
+    reason = f"call sites have most factors within {NEAR:g} times the median: {', '.join(shares)}"
+    return judge_each([*shares.values()], bool, reason, NO_TIMES)

@@ -1,0 +1,399 @@
+"""Rabenseifner and Adamidis 2004: reduce and allreduce.
+
+The five years of profiling of Figure 1 are not published. The profile here is synthetic. It has the
+calls of usual solvers: scalar products of 8 and 16 bytes, sums of some KB, and few large vectors,
+on the numbers of processes that the paper names as its most used ones.
+
+Figures 6 and 8 to 10 compare with vendors' libraries with unknown algorithms, on machines that
+no longer exist. Here reduce and broadcast along binary trees are in their place, as in MPICH 1.
+This is another comparison, so that the claims about the libraries are not reproducible. Figure 7
+compares with MPICH 1 itself. The model of the Cray X1 is fitted to the bandwidths on 64 processes
+(machines.py), and predicts those on 116.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+
+from mpiprof.collectives import catalogue
+from mpiprof.collectives.machine import Machine
+from mpiprof.collectives.papers.harness.case import Options
+from mpiprof.collectives.papers.harness.figures import Figure, Lines, Map
+from mpiprof.collectives.papers.harness.study import Row
+from mpiprof.collectives.papers.reports import machines, rabenseifner_claims, schedule_pictures
+from mpiprof.collectives.papers.reports.exhibits import (
+    NOT_REPRODUCIBLE,
+    ClaimVerdict,
+    Content,
+    Paper,
+    Results,
+    Table,
+    judge_each,
+    judge_values,
+    make_series,
+    make_table,
+    read_exhibits,
+)
+from mpiprof.collectives.papers.reports.rabenseifner_claims import (
+    compute_costs,
+    compute_exponents,
+    find_benefits,
+    find_fastest,
+    find_times,
+    trace_examples,
+)
+from mpiprof.collectives.papers.reports.runs import (
+    CLUSTER,
+    Computation,
+    Measurement,
+    Run,
+    Simulation,
+)
+from mpiprof.collectives.papers.studies.reduction import PROTOCOLS, make_ratio_map
+from mpiprof.collectives.papers.studies.reduction_profile import (
+    COLUMNS,
+    ProfileEntry,
+    compute_benefits,
+    model_times,
+    plot_savings,
+    sum_savings,
+)
+from mpiprof.collectives.schedule import Problem
+from mpiprof.collectives.simulate import simulate
+from mpiprof.errors import MpiprofError
+from mpiprof.interface.format_units import format_percent, format_round_size
+
+KB, MB = 1 << 10, 1 << 20
+BOTH = ("allreduce", "reduce")
+T3E, T3E_ALL, X1_BANDWIDTHS = "Cray T3E", "Cray T3E, all algorithms", "Cray X1, 8 MB"
+
+# ---- Figure 1: benefit over a profile of applications
+
+
+CALLS = {  # of each number of processes, by operation and bytes
+    "allreduce": {8: 100_000, 16: 40_000, 128: 10_000, 4 * KB: 2_000, 64 * KB: 300, MB: 20},
+    "reduce": {8: 2_000, 4 * KB: 1_000, 256 * KB: 100, 4 * MB: 10},
+}
+PROFILE_COUNTS = (16, 32, 60, 64, 96, 128)
+SYNTHETIC = [
+    ProfileEntry(operation, processes, size, calls)
+    for operation, several in CALLS.items()
+    for processes in PROFILE_COUNTS
+    for size, calls in several.items()
+]
+
+
+def compute_profile(_: bool) -> list[Row]:
+    """Return the benefit of each entry of the synthetic profile on a Cray T3E."""
+    return compute_benefits(SYNTHETIC, model_times(machines.CRAY_T3E))
+
+
+def show_figure_1(results: Results) -> Content:
+    """Return the remaining time of each operation, and the entries."""
+    rows = results.rows["profile"]
+    columns = [name for name in COLUMNS if name != "measured s"]
+    table = Table("Calls of the profile, the longest time first", columns, rows)
+    return Content([plot_savings(sum_savings(rows))], [table])
+
+
+def state_savings(results: Results) -> ClaimVerdict:
+    """Return the savings over the synthetic profile, which is not the paper's."""
+    savings = sum_savings(results.rows["profile"])
+    texts = ", ".join(f"{name} {format_percent(saving)}" for name, saving in savings.items())
+    reason = (
+        "the paper's profile and the vendor's library are not available; a synthetic profile, with "
+        f"reduce and broadcast along binary trees, saves {texts}"
+    )
+    return ClaimVerdict(NOT_REPRODUCIBLE, reason)
+
+
+# ---- runs
+
+T3E_COUNTS = (
+    *range(2, 34),
+    *(36, 48, 60, 61, 64, 65, 66, 77, 80, 96, 97, 100, 128, 129, 130, 131, 192, 235, 251, 256),
+    *(384, 512),
+)
+T3E_SIZES = (8, 32, 128, KB, 4 * KB, 16 * KB, 32 * KB, 64 * KB, 256 * KB, MB, 4 * MB)
+T3E_QUICK_SIZES = (8, 32, KB, 16 * KB, 32 * KB, 256 * KB)
+COUNTS = (2, 3, 4, 8, 12, 16, 24, 31, 32, 48, 64, 96, 128, 256)
+SIZES = (8, 128, KB, 4 * KB, 8 * KB, 32 * KB, 64 * KB, 256 * KB, MB, 2 * MB, 8 * MB)
+QUICK_SIZES = (8, KB, 8 * KB, 32 * KB, 256 * KB, 2 * MB, 8 * MB)
+CLUSTER_COUNTS = (2, 3, 4, 8, 12, 16, 31, 32, 64, 96, 128, 256)
+CLUSTER_SIZES = tuple(KB << i for i in range(0, 13, 2))
+MOST_QUICK = 256  # processes
+X1_MOST = 128  # processes
+LONG_BYTES = 256 * KB
+RECURSIVE = ("recursive_doubling",)
+STAND_IN = (
+    "the vendor's library is unknown and the machine no longer exists; in the library's place, "
+    "reduce and broadcast along binary trees take"
+)
+
+
+def _simulate(
+    machine: Machine,
+    counts: Sequence[int] = COUNTS,
+    sizes: tuple[int, ...] = SIZES,
+    quick_sizes: tuple[int, ...] = QUICK_SIZES,
+    *,
+    operations: tuple[str, ...] = BOTH[:1],
+    algorithms: tuple[str, ...] = PROTOCOLS,
+    per_node: int = 1,
+    note: str = machines.ASSUMED,
+    operand: str = "sum",
+) -> Simulation:
+    """Return a simulation of reductions; all operands if `operand` is empty."""
+    full = Options(sizes, processes=tuple(counts), only=operations, per_node=per_node)
+    few = tuple(count for count in counts if count <= MOST_QUICK)
+    quick = replace(full, sizes=quick_sizes, processes=few) if quick_sizes else None
+    labels = (("operand", operand),) if operand else ()
+    run = ("reduction", max(counts), full, quick)
+    return Simulation(*run, machine, algorithms, note, labels)
+
+
+LIBRARY_WORDS = (
+    *("reduction", *CLUSTER, "--processes", "9,12,15,16"),
+    *("--sizes", "8K,256K,1M", "--only", ",".join((*BOTH, "native", *PROTOCOLS))),
+)
+# A number off powers of two, and a power of two, for which libraries have the paper's protocols.
+QUICK_LIBRARY_WORDS = (
+    *("reduction", "--cluster", "8x100mbit", "--processes", "7,8", "--sizes", "256K,1M"),
+    *("--only", "allreduce,native,halving_doubling,binary_blocks,ring"),
+)
+
+
+# ---- figures
+
+
+def show_figure_4(results: Results) -> Content:
+    """Return the map of the fastest of the paper's protocols, and of all algorithms."""
+    titles = {
+        T3E: "Fastest of the paper's five protocols",
+        T3E_ALL: "Fastest of all algorithms of mpiprof",
+    }
+    return Content([make_protocol_map(title, results.rows[run]) for run, title in titles.items()])
+
+
+def show_figure_5(results: Results) -> Content:
+    """Return the bandwidths with 32 KB over the processes, of the paper's protocols and of all."""
+    figures = []
+    titles = {T3E: "the paper's protocols", T3E_ALL: "all algorithms"}
+    for run, title in titles.items():
+        rows: list[Row] = [
+            row | {"MB/s": row["bytes"] / row["median ms"] / 1e3}
+            for row in results.select(run, bytes=32 * KB)
+        ]
+        algorithms = dict.fromkeys((*PROTOCOLS, *(row["algorithm"] for row in rows)))
+        names = {name: name.replace("_", " ") for name in algorithms}
+        series = make_series(rows, "processes", "MB/s", "algorithm", names)
+        title = f"Allreduce of 32 KB, {title}"
+        figures.append(Lines(title, series, "processes", "MB/s", y_scale="linear"))
+    return Content(figures)
+
+
+def show_placements(results: Results, machine: str) -> Content:
+    """Return the ratios of allreduce with one process per CPU, and per node."""
+    runs = (f"{machine}, process per CPU", f"{machine}, process per node")
+    return Content([make_ratio_map(run, find_benefits(results.rows[run])) for run in runs])
+
+
+def show_operations(results: Results, run: str, *panels: str) -> Content:
+    """Return the ratios of a machine, by titles such as "reduce, sum"."""
+    figures: list[Figure] = []
+    for title in panels:
+        operation, operand = title.lower().split(", ")
+        rows = results.select(run, operation=operation, operand=operand)
+        machine = run.partition(", ")[0]
+        figures.append(make_ratio_map(f"{title}, {machine}", find_benefits(rows, ())))
+    return Content(figures)
+
+
+def show_figure_9(results: Results) -> Content:
+    """Return the ratios, and the map of the fastest protocol."""
+    (ratios,) = show_operations(results, "Cray X1", "Allreduce, sum").figures
+    rows = results.select("Cray X1", operation="allreduce")
+    return Content([ratios, make_protocol_map("Fastest protocol", rows)])
+
+
+def make_protocol_map(title: str, rows: Sequence[Row]) -> Map:
+    """Return the map of the fastest protocol by processes and size."""
+    fastest = find_fastest(rows)
+    sizes, counts = sorted({n for _, n in fastest}), sorted({p for p, _ in fastest})
+    cells = [(str(p), [fastest[p, n] for n in sizes]) for p in counts]
+    return Map(title, [format_round_size(n).replace(" ", "") for n in sizes], cells)
+
+
+def find_library_ratios(
+    rows: Sequence[Row], operation: str, operand: str
+) -> dict[tuple[int, int], float]:
+    """Return the library's time over the fastest protocol's, by processes and bytes."""
+    labels = {"operation": operation, "operand": operand}
+    cells = find_times([row for row in rows if labels.items() <= row.items()])
+    return {
+        key: times["native"] / min(ms for name, ms in times.items() if name != "native")
+        for key, times in cells.items()
+        if "native" in times and len(times) > 1
+    }
+
+
+def show_library(results: Results) -> Content:
+    """Return the ratios to the library of this installation."""
+    rows = results.rows["library here"]
+    figures = [
+        make_ratio_map(f"{operation}, {operand}", cells, "library")
+        for operand in ("sum", "maxloc")
+        for operation in BOTH
+        if (cells := find_library_ratios(rows, operation, operand))
+    ]
+    return Content(figures)
+
+
+# ---- claims
+
+
+def state_library(results: Results) -> ClaimVerdict:
+    """Return the ratios of long vectors to the library of this installation.
+
+    "Most vendors are using algorithms that can be improved by a factor of more than 2 for long
+    vectors" (Section 1). That is about the libraries of that time. Libraries of today have the
+    paper's protocols, at least for powers of two.
+    """
+    ratios = find_library_ratios(results.rows["library here"], "allreduce", "sum")
+    long = {(p, n): ratio for (p, n), ratio in ratios.items() if n >= LONG_BYTES}
+    cells = [f"{ratio:.3g} ({format_round_size(n)} on {p})" for (p, n), ratio in long.items()]
+    fact = "the vendors' libraries of that time no longer exist; the library here over the fastest "
+    return ClaimVerdict(NOT_REPRODUCIBLE, f"{fact}protocol: {', '.join(cells)}")
+
+
+def state_ratios(
+    results: Results,
+    run: str,
+    operation: str,
+    operand: str,
+    fewest: int,  # processes
+    smallest: int,  # bytes
+    largest: float,
+    cases: str,  # in words
+) -> ClaimVerdict:
+    """Return the ratios to the stand-in, which cannot reproduce a claim about the library."""
+    excluded = RECURSIVE if run.startswith("IBM SP") else ()
+    ratios = find_benefits(results.select(run, operation=operation, operand=operand), excluded)
+    chosen = [ratio for (p, n), ratio in ratios.items() if p >= fewest and smallest <= n <= largest]
+    times = f"{min(chosen):.3g} to {max(chosen):.3g} times as long as the fastest protocol {cases}"
+    return ClaimVerdict(NOT_REPRODUCIBLE, f"{STAND_IN} {times}")
+
+
+def state_latencies(results: Results) -> ClaimVerdict:
+    """Return the simulated latencies of the protocols; the vendor's use shared memory."""
+    rows = results.select("Cray X1", operation="allreduce", bytes=8)
+    times = find_times([row for row in rows if row["processes"] <= X1_MOST])
+    best = [min(several.values()) * 1e3 for several in times.values()]
+    paper = results.values.column("Figure 9", "latency")
+    fact = "the vendor's routine and the machine no longer exist; 8 B take the protocols here"
+    latencies = f"{min(best):.3g} to {max(best):.3g} us on 2 to {X1_MOST} processes"
+    limits = f"{paper['one double, new, least']:g} to {paper['one double, new, most']:g} us"
+    return ClaimVerdict(NOT_REPRODUCIBLE, f"{fact} {latencies} (paper: {limits})")
+
+
+# ---- bandwidths of 8 MB on a Cray X1
+
+
+X1_BYTES, X1_COUNTS = 8 << 20, (64, 116)
+FITTED_COUNT = 64  # processes
+PREDICTION_ERROR = 0.05  # as of Table 1 of Faraj et al.
+
+
+def compute_bandwidths(_: bool) -> list[Row]:
+    """Return the bandwidths of 8 MB on the fitted Cray X1, with the protocols of the paper."""
+    rows: list[Row] = []
+    for operation, processes in product(BOTH, X1_COUNTS):
+        name = "binary_blocks" if processes & (processes - 1) else "halving_doubling"
+        times = _simulate_protocols(operation, processes)
+        ns, fastest = times[name], min(times, key=times.__getitem__)
+        rows.append(
+            {"operation": operation, "processes": processes, "algorithm": name}
+            | {"fastest": name if ns <= times[fastest] else fastest}
+            | {"time ms": ns / 1e6, "MB/s": 1e3 * X1_BYTES / ns}
+        )
+    return rows
+
+
+def _simulate_protocols(operation: str, processes: int) -> dict[str, float]:
+    """Return the times in ns of the paper's protocols for an operation."""
+    times = {}
+    for name in PROTOCOLS:
+        with contextlib.suppress(MpiprofError):  # only for allreduce
+            algorithm = catalogue.find(operation, name)
+            problem = Problem(processes, X1_BYTES, unit=8)
+            times[name] = simulate(algorithm, problem, machines.CRAY_X1).after_last
+    return times
+
+
+def show_bandwidths(results: Results) -> Content:
+    """Return the fitted and predicted bandwidths beside the paper's."""
+    rows = [
+        row | {"paper MB/s": results.values.find("Bandwidths", _name_row(row), "bandwidth")}
+        for row in results.rows[X1_BANDWIDTHS]
+    ]
+    title = "Bandwidths of 8 MB: fitted on 64 processes, predicted on 116"
+    return Content(tables=[make_table(title, rows)])
+
+
+def _name_row(row: Row) -> str:
+    return f"{row['operation']}, sum, {row['processes']} processes"
+
+
+def check_quotients(results: Results) -> ClaimVerdict:
+    """Judge that the paper's bandwidths are the bytes over its times."""
+    times = results.values.column("Bandwidths", "time")
+    bandwidths = results.values.column("Bandwidths", "bandwidth")
+    computed = {row: X1_BYTES / ms / 1e3 for row, ms in times.items()}
+    return judge_values(computed, bandwidths, 0.01)
+
+
+def check_predictions(results: Results) -> ClaimVerdict:
+    """Judge the bandwidths on 116 processes, to which the model is not fitted."""
+    rows = [row for row in results.rows[X1_BANDWIDTHS] if row["processes"] != FITTED_COUNT]
+    paper = results.values.column("Bandwidths", "bandwidth")
+    verdict = judge_values({_name_row(row): row["MB/s"] for row in rows}, paper, PREDICTION_ERROR)
+    reason = f"{verdict.reason}; predicted by a model fitted on 64 processes"
+    return ClaimVerdict(verdict.state, reason)
+
+
+def check_protocols(results: Results) -> ClaimVerdict:
+    """Judge which protocol is the fastest on each number of processes."""
+    rows, reason = results.rows[X1_BANDWIDTHS], "operations and numbers of processes"
+    return judge_each(rows, lambda row: row["fastest"] == row["algorithm"], reason)
+
+
+T3E_CASES = (machines.CRAY_T3E, T3E_COUNTS, T3E_SIZES, T3E_QUICK_SIZES)
+MYRINET_CASES = (machines.MYRINET, CLUSTER_COUNTS, CLUSTER_SIZES, ())
+RUNS: dict[str, Run] = {
+    "examples": Computation(trace_examples, "simulated, 1 time unit per byte"),
+    "costs": Computation(compute_costs, "simulated beside the formulas"),
+    "exponents": Computation(compute_exponents, "computed"),
+    T3E: _simulate(*T3E_CASES),
+    T3E_ALL: _simulate(*T3E_CASES, algorithms=()),
+    "IBM SP, process per CPU": _simulate(machines.IBM_SP, per_node=8),
+    "IBM SP, process per node": _simulate(machines.IBM_SP),
+    "Myrinet, process per CPU": _simulate(*MYRINET_CASES, per_node=2),
+    "Myrinet, process per node": _simulate(*MYRINET_CASES),
+    "Cray T3E, sum and maxloc": _simulate(machines.CRAY_T3E, operations=BOTH, operand=""),
+    "Cray X1": _simulate(machines.CRAY_X1, operations=BOTH, note=machines.FITTED_X1),
+    "library here": Measurement(LIBRARY_WORDS, 900, QUICK_LIBRARY_WORDS, 45),
+    X1_BANDWIDTHS: Computation(compute_bandwidths, f"simulated; times {machines.FITTED_X1}"),
+    "profile": Computation(compute_profile, f"simulated Cray T3E ({machines.ASSUMED})"),
+}
+
+
+def make_paper() -> Paper:
+    """Return the paper with its exhibits."""
+    modules = (schedule_pictures, rabenseifner_claims, sys.modules[__name__])
+    exhibits = read_exhibits("rabenseifner", *modules)
+    citation = "Rabenseifner and Adamidis 2004"
+    return Paper("rabenseifner", citation, "https://www.cug.org", RUNS, exhibits)
