@@ -14,7 +14,7 @@ from mpiprof.account.row_order import join_columns, number_codes, put_in_order
 from mpiprof.account.wait_states import (
     ProgressWaits,
     awaited_rows,
-    compute_waits,
+    compute_arrival_waits,
     find_progress_waits,
 )
 from mpiprof.facts.operations import WaitRule
@@ -32,7 +32,8 @@ class CollectiveWaits:
 
     Per group of ranks that wait for the same rank in an instance: awaited, until_ns (its arrival),
     callsite (number), communicator (index), is_meeting (the group waits until all members of the
-    communicator have arrived), is_counted (False for waits for progress, which are no wait state).
+    communicator have arrived), is_counted (False for waits for progress in blocking operations,
+    which are no wait state).
     Per member: group, rank, begin_ns, end_ns.
     Calls of all ranks, by rank and time: call_rank, enter_ns, exit_ns, site_id, completes. A
     nonblocking operation is two calls, of which the second completes it; both have the site of the
@@ -101,7 +102,7 @@ def _collect_batch(metrics: InstanceMetrics, batch: Batch, sites: Int, least_ns:
         collector.add_waits(instances, least_ns)
         is_blocking = batch.begin_ns is batch.arrival_ns
         progress = instances.find_progress_waits(least_ns, is_blocking=is_blocking)
-        collector.add_progress_waits(instances, progress)
+        collector.add_progress_waits(instances, progress, is_counted=not is_blocking)
         if is_blocking:
             collector.add_inside(instances, sites[batch.shape[:, index][:, 0]], progress)
         collector.add_meetings(instances)
@@ -129,8 +130,8 @@ class _Instances:
         return self.signature.group.rule is WaitRule.ALL_FOR_ALL
 
     def compute_waits(self) -> Int:
-        """Return the wait of each rank in each instance."""
-        return compute_waits(self.arrival, self.begin, self.finish, self.signature.group)
+        """Return the wait of each rank for arrivals in each instance."""
+        return compute_arrival_waits(self.arrival, self.begin, self.finish, self.signature.group)
 
     def find_progress_waits(self, least_ns: int, *, is_blocking: bool) -> ProgressWaits:
         """Return the waits for progress; shorter waits are ignored."""
@@ -217,7 +218,7 @@ class _Collector:
         awaited = awaited_rows(of.arrival, of.signature.group)[row, column]
         begins = of.begin[row, column]
         cells = row, column, awaited, begins, begins + wait[row, column]
-        self._add_groups(of, cells, of.arrival, is_counted=True)
+        self._add_groups(of, cells, of.arrival, is_counted=True, is_meeting=of.is_meeting)
 
     def add_inside(self, of: _Instances, sites: Int, progress: ProgressWaits) -> None:
         """Add the times inside the calls of instances; sites: of each rank's call."""
@@ -229,10 +230,10 @@ class _Collector:
         ranks = of.communicator.ranks[row]
         self.inside.append([ranks, left[cells], of.finish[cells], sites[row]])
 
-    def add_progress_waits(self, of: _Instances, found: ProgressWaits) -> None:
+    def add_progress_waits(self, of: _Instances, found: ProgressWaits, *, is_counted: bool) -> None:
         """Add the waits of instances for progress."""
         cells = found.row, found.column, found.awaited, found.begin_ns, found.until_ns
-        self._add_groups(of, cells, of.begin, is_counted=False)
+        self._add_groups(of, cells, of.begin, is_counted=is_counted, is_meeting=False)
 
     def add_meetings(self, of: _Instances) -> None:
         """Add the times at which all ranks had arrived, or were in the operation."""
@@ -252,14 +253,15 @@ class _Collector:
         until_ns: Int,
         *,
         is_counted: bool,
+        is_meeting: bool,
     ) -> None:
         """Add waits by group: the ranks of an instance that wait for the same rank.
 
         cells: row, instance, awaited row, begin and end of each wait. until_ns: time at which each
-        rank is no longer awaited, ranks x instances. Waits that are not counted are no meetings.
+        rank is no longer awaited, ranks x instances.
         """
         row, column, awaited, begins, ends = cells
-        ranks, is_meeting = of.communicator.ranks, of.is_meeting and is_counted
+        ranks = of.communicator.ranks
         numbers = of.signature.callsite, of.communicator.index
         code, group = number_codes(column * len(ranks) + awaited, until_ns.size)
         instance, awaited_row = code // len(ranks), code % len(ranks)

@@ -346,12 +346,19 @@ def imbalance_factors(average: Float, worst: Float, time: Float) -> tuple[Float,
 
 
 def take_complete(batch: Batch, signature: Signature, index: slice | Int) -> list[Int]:
-    """Return arrivals, begins, exits (ranks x instances) of complete instances of a signature."""
+    """Return arrivals, begins, exits (ranks x instances) of complete instances of a signature.
+
+    The first two are one array if the operation is blocking.
+    """
     if not signature.is_whole:
         index = np.zeros(0, np.int64)
-    times = [take_columns(m, index) for m in (batch.arrival_ns, batch.begin_ns, batch.exit_ns)]
-    closed: Bool = (times[2] != 0).all(0)
-    return times if closed.all() else [np.compress(closed, m, axis=1) for m in times]
+    arrival, finish = (take_columns(m, index) for m in (batch.arrival_ns, batch.exit_ns))
+    closed: Bool = (finish != 0).all(0)
+    if not closed.all():
+        arrival, finish = (np.compress(closed, m, axis=1) for m in (arrival, finish))
+    if batch.begin_ns is batch.arrival_ns:
+        return [arrival, arrival, finish]
+    return [arrival, np.compress(closed, take_columns(batch.begin_ns, index), axis=1), finish]
 
 
 def _lacks_partners(communicator: Communicator, shapes: list[Shape]) -> bool:

@@ -12,7 +12,7 @@ from mpiprof.account.batch_map import BatchPass
 from mpiprof.account.instance_metrics import InstanceMetrics, take_complete
 from mpiprof.account.message_callsite_sums import find_located_waits
 from mpiprof.account.sampling_estimates import callsite_scales
-from mpiprof.account.wait_states import awaited_rows, compute_waits
+from mpiprof.account.wait_states import awaited_rows, compute_arrival_waits, find_pending_waits
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int
@@ -70,11 +70,14 @@ def _batch_wait_matrix(
         if not signature.is_whole or signature.state is None or len(cell) < 2:
             continue
         arrival, begin, finish = take_complete(batch, signature, index)
-        wait = compute_waits(arrival, begin, finish, signature.group)
+        wait = compute_arrival_waits(arrival, begin, finish, signature.group)
         awaited_cell: Int = cell[awaited_rows(arrival, signature.group)]
         at = cell[:, None] * count + awaited_cell
         scale = float(scale_of[signature.callsite])
         sums += scale * np.bincount(at.ravel(), wait.ravel(), count * count)
+        pending = find_pending_waits(arrival, begin, finish, signature.group)
+        at = cell[pending.row] * count + cell[pending.awaited]
+        sums += scale * np.bincount(at, pending.until_ns - pending.begin_ns, count * count)
     return sums
 
 

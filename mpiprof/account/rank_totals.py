@@ -12,7 +12,7 @@ from mpiprof.account.batch_map import BatchPass
 from mpiprof.account.instance_metrics import InstanceMetrics, take_complete
 from mpiprof.account.instance_rows import Signature
 from mpiprof.account.sampling_estimates import callsite_scales
-from mpiprof.account.wait_states import awaited_rows, compute_waits
+from mpiprof.account.wait_states import awaited_rows, compute_arrival_waits, find_pending_waits
 from mpiprof.errors import TraceError
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.layout import OUTSIDE_CLASSES
@@ -102,8 +102,11 @@ def _add(
     sums["last"] += np.bincount(last_row[late], minlength=size)
     if signature.state is None:
         return
-    wait = compute_waits(arrival, begin, finish, signature.group)
-    sums["total_wait_ns"] += wait.sum(1)
+    wait = compute_arrival_waits(arrival, begin, finish, signature.group)
+    pending = find_pending_waits(arrival, begin, finish, signature.group)
+    pending_ns = pending.until_ns - pending.begin_ns
+    sums["total_wait_ns"] += wait.sum(1) + np.bincount(pending.row, pending_ns, size)
+    sums["caused_ns"] += np.bincount(pending.awaited, pending_ns, size)
     if signature.group.rule.is_for_last and not signature.group.inter:
         sums["caused_ns"] += np.bincount(last_row, wait.sum(0), size)
     else:

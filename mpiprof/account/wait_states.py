@@ -20,8 +20,9 @@ computes between the start and its Wait then keeps other ranks in their Wait:
 In a tree, a rank that forwards the data of a blocking reduction or broadcast waits for the ranks
 beside it, although the operation requires no such wait. The library's messages are not recorded, so
 such a wait for progress is inferred. A rank waits for the last rank that enters its Wait before the
-former leaves, if it leaves soon after that. Waits for progress are no wait state and no cost, but
-they pass lateness on.
+former leaves, if it leaves soon after that. In a nonblocking operation, this is a wait state like
+the one for an arrival. The score counts it as well, because an algorithm with progress would save
+it. In a blocking operation, it is no wait state and no cost, but passes lateness on.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ Times = NDArray[Any]  # integers or floating-point numbers
 # Time in Wait after the other rank has entered, over the time before. In an operation that does not
 # depend on the other rank, this is the probability that it enters so shortly before the end.
 MAX_REST_SHARE = 0.1
+MIN_PENDING_NS = 1_000  # minimum wait for progress in a nonblocking operation
 MIN_BLOCKING_NS = 20_000  # minimum wait for progress in a blocking operation
 
 
@@ -119,6 +121,18 @@ def earliest_exit(arrival_ns: Times, group: Group) -> Times:
 def compute_waits(arrival_ns: Int, begin_ns: Int, exit_ns: Int, group: Group) -> Int:
     """Return the wait of each rank between its begin and its finish.
 
+    In a nonblocking operation, ranks also wait for the progress of others.
+    """
+    wait = compute_arrival_waits(arrival_ns, begin_ns, exit_ns, group)
+    pending = find_pending_waits(arrival_ns, begin_ns, exit_ns, group)
+    cells = pending.row, pending.column
+    wait[cells] = pending.until_ns - begin_ns[cells]
+    return wait
+
+
+def compute_arrival_waits(arrival_ns: Int, begin_ns: Int, exit_ns: Int, group: Group) -> Int:
+    """Return the wait of each rank until the awaited ranks have arrived, at most until its finish.
+
     If the rule is unspecified, the library synchronised all members if no rank left before the last
     arrival.
     """
@@ -176,6 +190,14 @@ class ProgressWaits:
     awaited: Int
     begin_ns: Int
     until_ns: Int
+
+
+def find_pending_waits(arrival_ns: Int, begin_ns: Int, exit_ns: Int, group: Group) -> ProgressWaits:
+    """Return the waits for progress in nonblocking operations; none in blocking ones."""
+    if begin_ns is arrival_ns:
+        return ProgressWaits(*[np.zeros(0, np.int64)] * 5)
+    times = arrival_ns, begin_ns, exit_ns
+    return find_progress_waits(*times, group, MIN_PENDING_NS, is_blocking=False)
 
 
 def find_progress_waits(

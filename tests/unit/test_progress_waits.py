@@ -68,8 +68,16 @@ def test_only_the_rank_that_enters_wait_late_is_named(messages: bool, tmp_path: 
     findings = trace.findings()
     assert (findings[0].cause, findings[0].ranks) == ("rank", (1,))
     assert not any(3 in one.ranks for one in findings)
-    # Six ranks wait for rank 1; rank 3 is in a call that is no wait state.
-    assert findings[0].cost_ns == pytest.approx((RANKS - 2) * STEPS * LATE_MS * MS, rel=0.05)
+    # Rank 3 waits for rank 1 in its Wait, and the others in the barrier.
+    waiting_ns = (RANKS - 1) * STEPS * LATE_MS * MS
+    assert findings[0].cost_ns == pytest.approx(waiting_ns, rel=0.05)
+    row = trace.callsites[trace.callsites["operation"] == "iallreduce"].iloc[0]
+    assert row["total_wait_ns"] == pytest.approx(STEPS * LATE_MS * MS, rel=0.05)
+    matrix = trace.derive("waiting_for").total_wait_ns
+    assert matrix[3, 1] >= 0.95 * STEPS * LATE_MS * MS
+    totals = trace.rank_totals.groupby("rank")[["total_wait_ns", "caused_ns"]].sum()
+    assert totals["total_wait_ns"].sum() == pytest.approx(matrix.sum(), rel=1e-9)
+    assert totals["caused_ns"].to_numpy() == pytest.approx(matrix.sum(0), rel=1e-9)
 
 
 def test_a_rank_inside_a_tree_waits_for_the_rank_beside_it() -> None:

@@ -147,9 +147,8 @@ def _call_time_sentence(trace: Trace, verdict: Verdict) -> str:
     part = lower_first(share_in_words(float(busy[callsite]) / float(busy.sum())))
     operation = table["operation"][callsite]
     is_stalled = explain_calls(trace, float(busy.sum()))
-    do = TUNE_ADVICE if is_tunable(trace, operation) and not is_stalled else ""
-    if operation != base_operation(operation):
-        do = ": a rank that computes between its start and its Wait may hold up the others"
+    is_blocking = operation == base_operation(operation)
+    do = TUNE_ADVICE if is_blocking and is_tunable(trace, operation) and not is_stalled else ""
     if trace.ranks_without_records:
         do = f", or it is waiting for {describe_lost_ranks(trace)}"
     amount = f"more than the waiting, {format_share(call_share)} of all ranks' time"
