@@ -14,7 +14,7 @@ from mpiprof.account.tables import label_sites
 from mpiprof.facts.operations import MESSAGE_OPERATIONS
 from mpiprof.interface.analysis_library import Struct, call_library
 from mpiprof.trace.intervals import Intervals
-from mpiprof.trace.message_counts import TAG_CLASSES
+from mpiprof.trace.message_counts import TAG_CLASSES, MessageCounts
 from mpiprof.trace.message_decoder import MESSAGE
 from mpiprof.trace.messages import (
     ANY_SOURCE,
@@ -36,6 +36,7 @@ Make: TypeAlias = Callable[[Trace], pd.DataFrame]
 SUMS_TABLES = ("message_sums", "local_sums")  # have plain texts, the other tables have categories
 TEXTS = {"operation", "site"}
 MAX_NS = np.iinfo(np.int64).max
+UNKNOWN_TAG = -1
 CALL_COLUMNS = ("operation", "site", "site_id")  # of the calls before and after an interval
 SHAPE_COLUMNS = ("operation", "site", "site_id", "communicator", "peer")
 # The fields of the struct in core/python_api/messages.h.
@@ -184,7 +185,9 @@ def read_message_tables(trace: Trace) -> tuple[pd.DataFrame, MessageRows, Interv
     of_shapes = facts["communicator"], facts["peer"], facts["site_id"]
     rows = MessageRows(logs.messages, *of_shapes, logs.rank, logs.enter_ns, logs.exit_ns)
     _mark_sends_after_cancel(rows, calls)
+    untagged = _fill_unknown_tags(trace, rows)
     find_partners(rows.make_struct(trace.ranks), find_local(trace))
+    rows.rows["tag"][untagged[rows.rows["partner"][untagged] < 0]] = UNKNOWN_TAG
     return calls, rows, intervals
 
 
@@ -195,6 +198,40 @@ def _make_calls(trace: Trace, calls: MessageCalls) -> pd.DataFrame:
     columns |= {"epoch": calls.epoch, "lock": calls.lock}
     columns |= {"polls": calls.polls, "polled_ns": calls.polled_ns}
     return pd.DataFrame(columns, copy=False)
+
+
+def _fill_unknown_tags(trace: Trace, messages: MessageRows) -> Int:
+    """Fill in the tags of received messages whose tag is unknown, and return these rows.
+
+    The program has received them from one rank with any tag, and ignored their statuses. Their
+    numbers count all messages of that rank. That is the number of the sender if all its messages to
+    the receiver have one tag.
+    """
+    rows = messages.rows
+    is_untagged = (rows["flags"] & (RECEIVED_FLAG | COMPLETE)) == RECEIVED_FLAG | COMPLETE
+    is_untagged &= ((rows["flags"] & (UNSURE | UNKNOWN_PEER)) == 0) & (rows["tag"] < 0)
+    untagged = np.flatnonzero(is_untagged)
+    if not len(untagged):
+        return untagged
+    counts: MessageCounts = trace.derive("message_counts")
+    shape = rows["shape"][untagged]
+    receiver = messages.rank[rows["call"][untagged]]
+    columns = messages.communicators[shape], messages.peers[shape], receiver
+    channels, number = np.unique(np.stack(columns), axis=1, return_inverse=True)
+    tags = [_find_only_tag(counts, *channel) for channel in channels.T.tolist()]
+    rows["tag"][untagged] = np.array(tags, np.int32)[number.ravel()]
+    return untagged
+
+
+def _find_only_tag(counts: MessageCounts, communicator: int, source: int, destination: int) -> int:
+    """Return the tag of the messages of a rank to another one if only one class of tags has any."""
+    of_rank = (counts.of_rank(source) if source >= 0 else None) or {}
+    tags = [
+        count.sent_tag
+        for (in_communicator, peer, _), count in of_rank.items()
+        if (in_communicator, peer) == (communicator, destination) and count.sent
+    ]
+    return tags[0] if len(tags) == 1 else UNKNOWN_TAG
 
 
 def _mark_sends_after_cancel(messages: MessageRows, calls: pd.DataFrame) -> None:

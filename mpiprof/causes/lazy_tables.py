@@ -45,6 +45,7 @@ from mpiprof.causes.window_delays import (
     open_windows,
 )
 from mpiprof.causes.work_groups import make_work_groups
+from mpiprof.trace.message_counts import MessageCounts
 from mpiprof.trace.trace import Trace
 
 
@@ -90,6 +91,7 @@ DERIVED: dict[str, Callable[..., Any]] = {
     "message_callsites": make_message_callsites,
     "message_matrix": make_message_matrix,
     "message_calls": message_tables.make_message_calls,
+    "message_counts": MessageCounts,
     "one_sided_waits": make_one_sided_waits,
     "open_windows": _find_window_opener,
     "message_logs": message_tables.read_message_tables,

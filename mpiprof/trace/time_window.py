@@ -24,7 +24,7 @@ from mpiprof.trace.types import END_NS, START_NS, Bool, Int
 MARGIN_CHUNKS = 1
 MARGIN_SHARE = 0.25  # of the time of a window
 # That cover the whole run also in a window, so they are not read again.
-WHOLE_TABLES = {"call_sums", "local_sums", "message_sums", "point_to_point"}
+WHOLE_TABLES = {"call_sums", "local_sums", "message_counts", "message_sums", "point_to_point"}
 # Attributes of the whole trace that are computed again.
 RECOMPUTED = {"dataset", "workers", "_derived", "_known", "_message_chunks_of"} | {
     *("spans", "run_start_ns", "run_ns", "calls_start_ns", "duration_ns")

@@ -207,6 +207,42 @@ def test_wildcard_in_a_wait_with_ignored_statuses_on_2_ranks(mpi: Mpi, tmp_path:
     assert unknown["partner"] == after["partner"] == -1
 
 
+@pytest.mark.parametrize("level", ["all", "auto", "sums"])
+def test_errors_with_ignored_statuses_are_unchanged_on_2_ranks(
+    level: str, mpi: Mpi, tmp_path: Path
+) -> None:
+    """With a status in place of an ignored one, libraries end other requests, or fail at all."""
+    words: list[str | Path] = [compiled(mpi, "messages_ignored_statuses.c"), "errors"]
+    bare = run_mpi(mpi, 2, words)
+    assert bare.returncode == 0 and bare.stdout.count("handler") == 4
+    output = recorded(mpi, 2, words, tmp_path / "trace", level)
+    assert output.splitlines() == bare.stdout.splitlines()
+
+
+@pytest.mark.parametrize("name", ["one_tag", "two_tags", "after_any_source", "after_cancel"])
+def test_receives_of_any_tag_with_ignored_statuses_on_2_ranks(
+    name: str, mpi: Mpi, tmp_path: Path
+) -> None:
+    """They get the messages of their source in order, which one tag is enough to identify.
+
+    Their order is unknown after a receive that may have got one of these messages.
+    """
+    words: list[str | Path] = [compiled(mpi, "messages_ignored_statuses.c"), name]
+    output = recorded(mpi, 2, words, tmp_path / "trace", "all")
+    messages = with_operation(mpiprof.open(tmp_path / "trace"))
+    in_waits = messages["received"] & messages["complete"] & (messages["rank"] == 0)
+    rows = messages[in_waits].sort_values("posted_ns", kind="stable").tail(12 + 3 * 3)
+    if name == "one_tag":
+        assert rows["bytes"].tolist() == [int(line) for line in output.splitlines()]
+        assert ((rows["source"] == 1) & (rows["tag"] == 5) & rows["sure"]).all()
+        partners = messages.loc[rows["partner"]]
+        assert (partners["partner"].to_numpy() == rows.index).all()
+    elif name == "two_tags":
+        assert ((rows["source"] == 1) & (rows["tag"] == -1) & (rows["partner"] < 0)).all()
+    else:
+        assert ((rows["partner"] < 0) & ~rows["sure"]).all()
+
+
 @pytest.mark.parametrize("name", ["cancelled", "freed", "other_thread", "unfinished", "errors"])
 @pytest.mark.parametrize("level", ["all", "auto", "sums"])
 def test_the_program_runs_unchanged_on_2_ranks(

@@ -230,8 +230,7 @@ static void add_interval(struct decoder *d, const struct record *r,
     const int64_t end_ns = to_global(d, r->exit_ns);
 
     if (begin_ns < d->from_ns || begin_ns >= d->until_ns || end_ns > d->complete_until_ns ||
-        row >= d->room.intervals ||
-        (has_counters && d->counters >= d->room.counters) ||
+        row >= d->room.intervals || (has_counters && d->counters >= d->room.counters) ||
         (has_pressure && d->pressures >= d->room.pressures))
         return;
     if (r->enter_ns < d->low_ns || r->enter_ns > r->exit_ns || r->exit_ns > d->high_ns ||

@@ -22,6 +22,7 @@ struct epochs { /* of a window (local_call.c) */
 };
 struct open_receives {            /* message_side.c */
     atomic_int wildcards;         /* for any source or any tag, posted and not complete */
+    atomic_int any_source;        /* those of them for any source */
     atomic_uint beside_wildcards; /* receives that were numbered while wildcards were open */
     atomic_bool
         order_is_unknown; /* a lost, cancelled or failed receive may have matched a message */

@@ -8,7 +8,8 @@
  * the numbers are equal only if equally many messages of each tag came before it.
  *
  * A receive that is posted for any source or any tag is numbered when it completes. Receives whose
- * order is unknown by then are marked with PART_UNSURE (message.c).
+ * order is unknown by then are marked with PART_UNSURE (message.c). If the program ignores the
+ * status of a receive with any tag, its number is that among all messages of its source.
  *
  * Partitioned messages match only each other: the n-th start of a request is received by the n-th
  * start of the request that was created in the same order. So they have counters of their own, of

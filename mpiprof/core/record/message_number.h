@@ -12,7 +12,10 @@
 struct message_peer {
     _Atomic uint64_t sent[TAG_CLASSES], received[TAG_CLASSES];
     struct record *_Atomic counts[TAG_CLASSES]; /* numbers of messages in the log, or NULL */
-    atomic_uint last_receive; /* number of the last receive beside a wildcard (open_receives) */
+    atomic_uint last_receive;     /* number of the last receive beside a wildcard (open_receives) */
+    atomic_uint untagged;         /* posted receives of its messages with any tag, in no counter */
+    atomic_bool tags_are_unknown; /* the counters lack one of them, whose tag was never known */
+    atomic_bool order_is_unknown; /* one of them was cancelled */
     /* calls that have numbered a message and not returned */
     _Atomic uint16_t sending[TAG_CLASSES], receiving[TAG_CLASSES];
 };
@@ -36,6 +39,16 @@ static inline _Atomic uint64_t *message_number_counter(struct message_peer *peer
                                                        bool received)
 {
     return &(received ? peer->received : peer->sent)[message_number_class(tag)];
+}
+
+/* Return the number of receives for a peer so far, and add one with any tag. */
+static inline uint32_t message_number_add_untagged(struct message_peer *peer)
+{
+    uint32_t count = atomic_fetch_add_explicit(&peer->untagged, 1, memory_order_relaxed);
+
+    for (int i = 0; i < TAG_CLASSES; i++)
+        count += (uint32_t)atomic_load_explicit(&peer->received[i], memory_order_relaxed);
+    return count;
 }
 
 /* Return a tag's code in the upper half. Sums of codes of different tags differ. */

@@ -39,9 +39,14 @@ static struct message_request *entry_new(void)
 /* Mark a message as posted or complete, and count the open receives for any source or any tag. */
 static inline void active_set(struct message_request *r, bool active)
 {
-    if (r->side.numbered_late && r->active != active)
-        atomic_fetch_add_explicit(&r->side.comm->receives.wildcards, active ? 1 : -1,
-                                  memory_order_relaxed);
+    if (r->side.numbered_late && r->active != active) {
+        struct open_receives *const receives = &r->side.comm->receives;
+        const int change = active ? 1 : -1;
+
+        atomic_fetch_add_explicit(&receives->wildcards, change, memory_order_relaxed);
+        if (r->side.envelope.rank < 0)
+            atomic_fetch_add_explicit(&receives->any_source, change, memory_order_relaxed);
+    }
     r->active = active;
 }
 
@@ -118,6 +123,8 @@ void message_request_start(struct message_request *r, int64_t now)
 static void receive_cancel(struct message_side *s)
 {
     s->part.flags |= PART_CANCELLED | PART_UNSURE | PART_COMPLETE;
+    if (s->is_untagged)
+        atomic_store(&s->peer->order_is_unknown, true);
     if (s->numbered_late)
         s->part.flags |= PART_UNKNOWN;
     else if (s->numbered && !message_number_return_last(s->peer, s->part.tag, s->counter))

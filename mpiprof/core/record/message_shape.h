@@ -27,6 +27,10 @@ struct message_side {
     uint32_t starts;       /* of a partitioned request, so far */
     bool numbered_late;    /* only its completion shows which message it is */
     bool numbered;         /* it has been counted */
+    bool has_any_tag;      /* a receive from a known source */
+    bool is_untagged;      /* it is counted in `untagged` of its peer */
+    bool is_in_order;      /* the next message of its peer matches it, with whatever tag */
+    uint32_t order;        /* number of such a receive among all messages of the peer */
     bool partitioned;      /* numbered by request and start (message_number_init) */
     bool peeked;           /* a probe, which leaves the message to a later receive */
     bool entered;          /* the call is counted as under way */

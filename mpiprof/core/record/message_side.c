@@ -21,10 +21,32 @@ void message_side_begin_without_tag(struct message_side *s)
 {
     if (s->part.received && s->envelope.tag == MPI_ANY_TAG && s->envelope.rank != MPI_PROC_NULL) {
         s->part.flags |= PART_WILDCARD;
+        s->has_any_tag = s->peer != NULL && !s->numbered_late;
         s->numbered_late = true;
     } else if (!s->numbered_late) {
         s->peer = NULL;
     }
+}
+
+/* Note the place of a receive with any tag among the receives of its peer's messages. MPI matches
+ * messages of one rank in order, so that a receive gets the message with its number, unless an open
+ * receive for any source, or one of another thread, takes that. */
+void message_side_post_untagged(struct message_side *s)
+{
+    const struct open_receives *const r = &s->comm->receives;
+
+    s->order = message_number_add_untagged(s->peer);
+    s->is_untagged = true;
+    s->is_in_order = s->comm_number == 0 && atomic_load(&r->any_source) == 0 &&
+                     !atomic_load(&single_thread_is_over);
+}
+
+/* Return true if a message whose tag is unknown has its number among all messages of its peer.
+ * Readers find its tag if the peer sends messages of one tag only. */
+static bool is_known_by_order(const struct message_side *s)
+{
+    return s->is_untagged && s->is_in_order && !atomic_load(&s->peer->order_is_unknown) &&
+           !atomic_load(&s->comm->receives.order_is_unknown);
 }
 
 /* Note a receive that has got its number while another one for any source or any tag is open. */
@@ -43,11 +65,20 @@ void message_side_identify(struct message_side *s, const void *status)
     const int members = s->comm->inter ? s->comm->remote_size : s->comm->size;
     const int rank = status != NULL ? words[STATUS_SOURCE] : -1;
 
+    if (status == NULL && is_known_by_order(s)) {
+        p->number = s->order;
+        p->flags &= (uint8_t)~PART_UNSURE;
+        atomic_store(&s->peer->tags_are_unknown, true);
+        return;
+    }
     if (rank < 0 || rank >= members || words[STATUS_TAG] < 0) { /* ignored or cancelled */
         p->flags |= PART_UNKNOWN;
         atomic_store(&s->comm->receives.order_is_unknown, true);
         return;
     }
+    if (s->is_untagged)
+        atomic_fetch_sub(&s->peer->untagged, 1);
+    s->is_untagged = false;
     p->tag = words[STATUS_TAG];
     p->shape = message_shape_of_peer(s->group, rank);
     s->peer = message_number_peer(s->comm, rank, false);
@@ -63,7 +94,8 @@ void message_side_identify(struct message_side *s, const void *status)
                                 message_number_code(p->tag));
     else
         message_side_count(s, 0);
-    if (alone && !atomic_load(&s->comm->receives.order_is_unknown))
+    if (alone && !atomic_load(&s->comm->receives.order_is_unknown) &&
+        !atomic_load(&s->peer->tags_are_unknown))
         p->flags &= (uint8_t)~PART_UNSURE;
 }
 
@@ -72,6 +104,8 @@ void message_side_fail(struct message_side *s, bool refused)
 {
     if (s->comm == NULL)
         return;
+    if (refused && s->is_untagged)
+        atomic_fetch_sub(&s->peer->untagged, 1);
     if (!refused && s->part.received && !s->peeked)
         atomic_store(&s->comm->receives.order_is_unknown, true);
     else if (refused && s->numbered)

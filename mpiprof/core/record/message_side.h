@@ -10,6 +10,7 @@
 
 void message_side_start_partitioned(struct message_side *s);
 void message_side_begin_without_tag(struct message_side *s);
+void message_side_post_untagged(struct message_side *s);
 void message_side_identify(struct message_side *s, const void *status);
 void message_side_count_beside_wildcard(struct message_side *s);
 void message_side_fail(struct message_side *s, bool refused);
@@ -83,6 +84,8 @@ static inline void message_side_post(struct message_side *s, int64_t now, uint16
         atomic_load_explicit(&s->comm->receives.beside_wildcards, memory_order_relaxed);
     if (s->numbered_late || s->peer == NULL) {
         p->flags |= PART_UNSURE;
+        if (s->has_any_tag)
+            message_side_post_untagged(s);
         return;
     }
     if (s->partitioned) {
@@ -93,7 +96,8 @@ static inline void message_side_post(struct message_side *s, int64_t now, uint16
     s->entered = calls > 0;
     if (p->received &&
         (message_side_has_wildcards(s) ||
-         atomic_load_explicit(&s->comm->receives.order_is_unknown, memory_order_relaxed)))
+         atomic_load_explicit(&s->comm->receives.order_is_unknown, memory_order_relaxed) ||
+         atomic_load_explicit(&s->peer->tags_are_unknown, memory_order_relaxed)))
         p->flags |= PART_UNSURE;
 }
 
