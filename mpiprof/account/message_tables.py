@@ -20,6 +20,7 @@ from mpiprof.trace.messages import (
     ANY_SOURCE,
     COMPLETE,
     DOUBTFUL,
+    IN_ORDER,
     RECEIVED_FLAG,
     UNKNOWN_PEER,
     UNSURE,
@@ -185,9 +186,7 @@ def read_message_tables(trace: Trace) -> tuple[pd.DataFrame, MessageRows, Interv
     of_shapes = facts["communicator"], facts["peer"], facts["site_id"]
     rows = MessageRows(logs.messages, *of_shapes, logs.rank, logs.enter_ns, logs.exit_ns)
     _mark_sends_after_cancel(rows, calls)
-    untagged = _fill_unknown_tags(trace, rows)
-    find_partners(rows.make_struct(trace.ranks), find_local(trace))
-    rows.rows["tag"][untagged[rows.rows["partner"][untagged] < 0]] = UNKNOWN_TAG
+    match_messages(trace, rows)
     return calls, rows, intervals
 
 
@@ -200,27 +199,36 @@ def _make_calls(trace: Trace, calls: MessageCalls) -> pd.DataFrame:
     return pd.DataFrame(columns, copy=False)
 
 
-def _fill_unknown_tags(trace: Trace, messages: MessageRows) -> Int:
-    """Fill in the tags of received messages whose tag is unknown, and return these rows.
+def match_messages(trace: Trace, messages: MessageRows) -> None:
+    """Set the partner of each message as find_partners.
 
-    The program has received them from one rank with any tag, and ignored their statuses. Their
-    numbers count all messages of that rank. That is the number of the sender if all its messages to
-    the receiver have one tag.
+    A receive with any tag may be numbered among all messages of its source. That is the number of
+    the sender as well if all its messages to the receiver have one tag.
     """
-    rows = messages.rows
-    is_untagged = (rows["flags"] & (RECEIVED_FLAG | COMPLETE)) == RECEIVED_FLAG | COMPLETE
-    is_untagged &= ((rows["flags"] & (UNSURE | UNKNOWN_PEER)) == 0) & (rows["tag"] < 0)
-    untagged = np.flatnonzero(is_untagged)
-    if not len(untagged):
-        return untagged
+    rows, numbered = messages.rows, RECEIVED_FLAG | COMPLETE | IN_ORDER
+    index = np.flatnonzero((rows["flags"] & (numbered | UNSURE | UNKNOWN_PEER)) == numbered)
+    tags = _find_only_tags(trace, messages, index)
+    recorded_tags = rows["tag"][index]
+    is_usable = (tags >= 0) & ((recorded_tags < 0) | (recorded_tags == tags))
+    index, tags, recorded_tags = index[is_usable], tags[is_usable], recorded_tags[is_usable]
+    rows["tag"][index] = tags
+    rows["flags"][index] &= ~np.uint8(IN_ORDER)
+    find_partners(messages.make_struct(trace.ranks), find_local(trace))
+    is_alone = rows["partner"][index] < 0
+    rows["tag"][index[is_alone]] = recorded_tags[is_alone]
+    rows["flags"][index[is_alone]] |= IN_ORDER
+
+
+def _find_only_tags(trace: Trace, messages: MessageRows, index: Int) -> Int:
+    """Return the tag of all messages between the ranks of each received message, or UNKNOWN_TAG."""
+    if not len(index):
+        return np.zeros(0, np.int64)
     counts: MessageCounts = trace.derive("message_counts")
-    shape = rows["shape"][untagged]
-    receiver = messages.rank[rows["call"][untagged]]
-    columns = messages.communicators[shape], messages.peers[shape], receiver
+    shape, call = messages.rows["shape"][index], messages.rows["call"][index]
+    columns = messages.communicators[shape], messages.peers[shape], messages.rank[call]
     channels, number = np.unique(np.stack(columns), axis=1, return_inverse=True)
     tags = [_find_only_tag(counts, *channel) for channel in channels.T.tolist()]
-    rows["tag"][untagged] = np.array(tags, np.int32)[number.ravel()]
-    return untagged
+    return np.array(tags, np.int64)[number.ravel()]
 
 
 def _find_only_tag(counts: MessageCounts, communicator: int, source: int, destination: int) -> int:
@@ -341,7 +349,7 @@ def pack_messages(table: pd.DataFrame, calls: pd.DataFrame) -> MessageRows:
     rows["flags"] = (
         RECEIVED_FLAG * facts_of_messages["received"]
         + COMPLETE * facts_of_messages["complete"]
-        + DOUBTFUL * ~facts_of_messages["sure"]
+        + UNSURE * ~facts_of_messages["sure"]
     )
     if "any_source" in facts_of_messages:  # data sets of earlier versions lack it
         rows["flags"] |= (ANY_SOURCE * facts_of_messages["any_source"]).astype(np.uint8)

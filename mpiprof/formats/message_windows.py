@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from mpiprof.account.message_tables import MESSAGE_COLUMNS, MessageRows, find_local, find_partners
+from mpiprof.account.message_tables import MESSAGE_COLUMNS, MessageRows, find_local, match_messages
 from mpiprof.interface.format_units import format_count
 from mpiprof.trace import Trace
 from mpiprof.trace.messages import COMPLETE
@@ -116,7 +116,7 @@ def _match(trace: Trace, parts: Sequence[_Messages]) -> _Messages:
     rows["partner"] = -1
     calls = pd.concat([part.calls for part in parts], ignore_index=True)
     matched = _make_messages(parts[-1].rows, rows, calls)
-    find_partners(matched.rows.make_struct(trace.ranks), find_local(trace))
+    match_messages(trace, matched.rows)
     return matched
 
 

@@ -33,6 +33,7 @@ from mpiprof.trace.types import (
 # (core/python_api/messages.h).
 UNSURE, WILDCARD, COMPLETE, UNKNOWN_PEER, CANCELLED = 1, 2, 4, 8, 16
 RECEIVED_FLAG, DOUBTFUL = 32, 64
+IN_ORDER = DOUBTFUL  # of a received message: the number counts all messages of its source
 ANY_SOURCE = 128
 EXCLUSIVE, SHARED = 1, 2  # types of a lock (core/record/local_call.h)
 RECORDED_FLAGS = RECEIVED_FLAG - 1 | ANY_SOURCE

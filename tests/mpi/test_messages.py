@@ -219,7 +219,10 @@ def test_errors_with_ignored_statuses_are_unchanged_on_2_ranks(
     assert output.splitlines() == bare.stdout.splitlines()
 
 
-@pytest.mark.parametrize("name", ["one_tag", "two_tags", "after_any_source", "after_cancel"])
+CASES = ["one_tag", "with_statuses", "two_tags", "after_any_source", "after_cancel"]
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_receives_of_any_tag_with_ignored_statuses_on_2_ranks(
     name: str, mpi: Mpi, tmp_path: Path
 ) -> None:
@@ -232,7 +235,7 @@ def test_receives_of_any_tag_with_ignored_statuses_on_2_ranks(
     messages = with_operation(mpiprof.open(tmp_path / "trace"))
     in_waits = messages["received"] & messages["complete"] & (messages["rank"] == 0)
     rows = messages[in_waits].sort_values("posted_ns", kind="stable").tail(12 + 3 * 3)
-    if name == "one_tag":
+    if name in ("one_tag", "with_statuses"):
         assert rows["bytes"].tolist() == [int(line) for line in output.splitlines()]
         assert ((rows["source"] == 1) & (rows["tag"] == 5) & rows["sure"]).all()
         partners = messages.loc[rows["partner"]]

@@ -81,7 +81,8 @@ static void add_part(struct decoder *d, const struct record *r)
         .number = r->sequence,
         .tag = (int32_t)r->outside_ns,
         .shape = shape,
-        .flags = (uint8_t)(r->choice % MESSAGE_RECEIVED | (r->choice & PART_ANY_SOURCE) |
+        .flags = (uint8_t)(r->choice % MESSAGE_RECEIVED |
+                           (r->choice & (PART_ANY_SOURCE | PART_IN_ORDER)) |
                            (r->kind == KIND_received ? MESSAGE_RECEIVED : 0)),
     };
 }

@@ -8,7 +8,9 @@ enum {
     UNKNOWN_PEER = -1,
     /* Further flags of a message. The lower bits are those of its record (enum in event.h). */
     MESSAGE_RECEIVED = 32,
-    MESSAGE_DOUBTFUL = 64 /* the number may be that of another message (message_tables.py) */
+    /* The number may be that of another message (message_tables.py). Of a received message it is
+     * PART_IN_ORDER: the number is not that of its tag. */
+    MESSAGE_DOUBTFUL = 64
 };
 
 /* The fields have the names and the order of message_decoder.MESSAGE. */

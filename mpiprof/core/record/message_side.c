@@ -41,12 +41,16 @@ void message_side_post_untagged(struct message_side *s)
                      !atomic_load(&single_thread_is_over);
 }
 
-/* Return true if a message whose tag is unknown has its number among all messages of its peer.
- * Readers find its tag if the peer sends messages of one tag only. */
-static bool is_known_by_order(const struct message_side *s)
+/* Give a message its number among all messages of its peer, if that is known. Readers identify it if
+ * the peer sends messages of one tag only. */
+static bool number_by_order(struct message_side *s)
 {
-    return s->is_untagged && s->is_in_order && !atomic_load(&s->peer->order_is_unknown) &&
-           !atomic_load(&s->comm->receives.order_is_unknown);
+    if (!s->has_any_tag || !s->is_in_order || atomic_load(&s->peer->order_is_unknown) ||
+        atomic_load(&s->comm->receives.order_is_unknown))
+        return false;
+    s->part.number = s->order;
+    s->part.flags = (uint8_t)((s->part.flags & ~PART_UNSURE) | PART_IN_ORDER);
+    return true;
 }
 
 /* Note a receive that has got its number while another one for any source or any tag is open. */
@@ -65,9 +69,7 @@ void message_side_identify(struct message_side *s, const void *status)
     const int members = s->comm->inter ? s->comm->remote_size : s->comm->size;
     const int rank = status != NULL ? words[STATUS_SOURCE] : -1;
 
-    if (status == NULL && is_known_by_order(s)) {
-        p->number = s->order;
-        p->flags &= (uint8_t)~PART_UNSURE;
+    if (status == NULL && number_by_order(s)) {
         atomic_store(&s->peer->tags_are_unknown, true);
         return;
     }
@@ -97,6 +99,8 @@ void message_side_identify(struct message_side *s, const void *status)
     if (alone && !atomic_load(&s->comm->receives.order_is_unknown) &&
         !atomic_load(&s->peer->tags_are_unknown))
         p->flags &= (uint8_t)~PART_UNSURE;
+    else
+        number_by_order(s);
 }
 
 /* A failed call has sent and received nothing if the library rejected its arguments. */

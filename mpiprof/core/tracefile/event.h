@@ -147,6 +147,7 @@ enum {
     PART_COMPLETE = 4,    /* complete when the call returned */
     PART_UNKNOWN = 8,     /* peer or tag are unknown, because the program ignored the status */
     PART_CANCELLED = 16,  /* the program has requested to cancel it */
+    PART_IN_ORDER = 64,   /* the number counts all messages of the peer, with whatever tag */
     PART_ANY_SOURCE = 128 /* posted for any source */
 };
 
