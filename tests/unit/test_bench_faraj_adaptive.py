@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.paper_claims import judge_rule
 
 from mpiprof.collectives.papers.harness.study import Row
 from mpiprof.collectives.papers.reports import faraj_adaptive, import_paper
@@ -76,7 +77,7 @@ def test_claims_that_hold() -> None:
 @pytest.mark.parametrize("ratio", [0.5, 1.2])
 def test_a_gain_over_old_libraries_is_shown_but_not_judged(ratio: float) -> None:
     row = setting(64 << 10, 50, 1, **{"native_/_robust": ratio})
-    verdict = faraj_adaptive.state_gain(results(row), "Table 9")
+    verdict = judge_rule("faraj", results(row), "gain", "Table 9")
     assert verdict.state == NOT_REPRODUCIBLE
     assert verdict.reason.endswith(f"native over robust is {ratio:g} (1.1 to 1.3)")
 
@@ -103,7 +104,7 @@ def test_claims_that_hold_in_part_or_not(
 def test_auto_is_behind_only_if_that_is_sure() -> None:
     """The ratio is printed in any case."""
     close = setting(64 << 10, 50, 1, **{"auto_/_robust": 1.02, "robust_95_%": "0.99 to 1.05"})
-    verdict = faraj_adaptive.check_rival(results(close), "Table 9")
+    verdict = judge_rule("faraj", results(close), "auto", "Table 9")
     assert verdict.state == HOLDS and verdict.reason.endswith("auto over robust: 1.02")
 
 

@@ -7,20 +7,11 @@ have some of its algorithms, so that a report shows the ratios here but does not
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import product
 
 from mpiprof.collectives.papers.harness.figures import Lines, Panels, Series
 from mpiprof.collectives.papers.harness.study import Row
-from mpiprof.collectives.papers.reports.exhibits import (
-    NOT_REPRODUCIBLE,
-    ClaimVerdict,
-    Content,
-    Results,
-    Table,
-    judge_each,
-    make_table,
-)
+from mpiprof.collectives.papers.reports.exhibits import Content, Results, Table, make_table
 from mpiprof.collectives.papers.reports.faraj_programs import find_places
 from mpiprof.collectives.papers.reports.runs import Computation, Run
 from mpiprof.collectives.papers.studies.apps import WHOLE
@@ -33,7 +24,6 @@ FACTORS = {"Figure 12": 1, "Table 9": 1, "Figure 13": 100}  # MAX_IF
 MACHINES = ("LEMIEUX", "UC-TG", "AVIDD-T", "AURORA")
 INTERVALS = {"native / robust": "native / robust 95 %", "auto / robust": "robust 95 %"}
 NO_ROWS = "the quick report has no setting of this exhibit"
-OLD_NATIVE = "NATIVE is the MPI libraries of machines that do not exist any more"
 
 
 # ---- rows
@@ -93,58 +83,29 @@ def show_table(results: Results, exhibit: str, label: str, unit: str) -> Content
     return Content(tables=[make_table(exhibit, table_rows)], notes=[note])
 
 
-# ---- claims
+# ---- cases of claims
 
 
-def check_probes(results: Results) -> ClaimVerdict:
-    """Judge that the routine probes as often as in the paper."""
-    expected = int(results.values.find("ROBUST", "probes", "instances"))
-    reason = f"settings have {expected} probes under robust"
-    return judge_each(results.rows[RUN], lambda row: row["robust probes"] == expected, reason)
+def list_ratios(results: Results, exhibit: str, column: str) -> list[Row]:
+    """Return a ratio in the settings of an exhibit, with its interval and the limits of it."""
+    rows: list[Row] = []
+    for row in select_settings(results, exhibit):
+        interval = str(row[INTERVALS[column]])
+        limits = interval.split(" to ") if interval else (row[column],) * 2  # an exact ratio
+        rows.append(
+            {"ratio": row[column], "interval": f" ({interval})" * bool(interval)}
+            | dict(zip(("low", "high"), map(float, limits), strict=True))
+        )
+    return rows
 
 
-def check_not_slower(results: Results, exhibit: str) -> ClaimVerdict:
-    """Judge that robust is not surely slower after its probes than native, which it includes."""
-    rows, column = select_settings(results, exhibit), "native / robust"
-    reason = "settings have robust not surely slower than native (95 %); native over robust: "
-    reason += _list_ratios(rows, column)
-    return judge_each(rows, lambda row: _find_limits(row, column)[1] >= 1, reason, NO_ROWS)
-
-
-def state_gain(results: Results, exhibit: str) -> ClaimVerdict:
-    """Return the times of native over robust with the library of today."""
-    ratios = _list_ratios(select_settings(results, exhibit), "native / robust")
-    fact = f"with the library of this machine, native over robust is {ratios}"
-    return ClaimVerdict(NOT_REPRODUCIBLE, f"{OLD_NATIVE}; {fact if ratios else NO_ROWS}")
-
-
-def check_rival(results: Results, exhibit: str) -> ClaimVerdict:
-    """Judge that auto is not surely behind robust after probing."""
-    rows = select_settings(results, exhibit)
-    ratios = ", ".join(f"{row['auto / robust']:.3g}" for row in rows)
-    reason = f"settings have auto not surely behind robust (95 %); auto over robust: {ratios}"
-    return judge_each(rows, lambda row: _find_limits(row, "auto / robust")[0] <= 1, reason, NO_ROWS)
-
-
-def _find_limits(row: Row, column: str) -> tuple[float, float]:
-    """Return the limits of the interval of a ratio, twice the ratio if it is exact."""
-    low, _, high = str(row[INTERVALS[column]]).partition(" to ")
-    return (float(low), float(high)) if high else (row[column], row[column])
-
-
-def _list_ratios(rows: Sequence[Row], column: str) -> str:
-    """Return the ratios, each with its interval."""
-    pairs = [(row[column], str(row[INTERVALS[column]])) for row in rows]
-    return ", ".join(f"{ratio:.3g}" + f" ({limits})" * bool(limits) for ratio, limits in pairs)
-
-
-def check_fewer_probes(results: Results) -> ClaimVerdict:
-    """Judge that auto probes less often than robust."""
-    pairs = [
-        (count_probes(r["probes"]), count_probes(r["robust probes"])) for r in results.rows[RUN]
+def list_probes(results: Results) -> list[Row]:
+    """Return the number of probes under auto and robust in all settings."""
+    columns = {"auto": "probes", "robust": "robust probes"}
+    return [
+        {name: count_probes(row[column]) for name, column in columns.items()}
+        for row in results.rows[RUN]
     ]
-    reason = "settings have fewer probes under auto than under robust"
-    return judge_each(pairs, lambda pair: pair[0] < pair[1], reason)
 
 
 def count_probes(text: object) -> int:
@@ -167,7 +128,6 @@ PROBLEMS = {
 }
 STAND_INS = {"ft": "FT", "hydro": "VH-1", "fft2d": "FFT-2D", "transpose": "MT"}
 ROUTINE = "alltoall"
-NO_PROGRAM = "no program calls the all-to-all after the last probe"
 
 
 def compute_message_sizes(_: bool) -> list[Row]:
@@ -198,15 +158,6 @@ def show_table_11(results: Results) -> Content:
         series.append(Series(f"{name}, paper", sizes, paper, dashed=True))
     figure = Lines("Messages of the all-to-all", series, "processes", "KB", ticks="{:.0f}".format)
     return Content([figure], [make_table("Message sizes", table_rows)])
-
-
-def check_sizes(results: Results) -> ClaimVerdict:
-    """Judge that the paper's sizes follow from the problem sizes."""
-    find, reason = results.values.find, "sizes of four programs on four clusters are the paper's"
-    rows = results.rows["message sizes"]
-    return judge_each(
-        rows, lambda row: row["KB"] == find("Table 11", row["program"], row["cluster"]), reason
-    )
 
 
 # ---- Table 12
@@ -265,29 +216,12 @@ def _make_paper_table(results: Results) -> Table:
     return make_table("The paper's times", rows)
 
 
-def state_program_gain(results: Results, routine: str) -> ClaimVerdict:
-    """Return the times of native over robust with the library of today, probes included."""
-    rows = _find_rows(results, routine)
-    ratios = ", ".join(f"{STAND_INS[r['program']]} {r['native / robust']:.3g}" for r in rows)
-    fact = f"with the library of this machine, native over robust is {ratios}"
-    return ClaimVerdict(NOT_REPRODUCIBLE, f"{OLD_NATIVE}; {fact if rows else NO_PROGRAM}")
-
-
-def check_auto(results: Results) -> ClaimVerdict:
-    """Judge that the all-to-all takes no longer under auto than under the paper's routine."""
-    reason = (
-        "programs have auto as fast as robust, within the difference of two native runs, of the "
-        "programs that call the all-to-all after the last probe"
-    )
-    rows = _find_rows(results, ROUTINE)
-    return judge_each(
-        rows, lambda row: row["auto s"] <= row["robust s"] + row["native ±"], reason, NO_PROGRAM
-    )
-
-
-def _find_rows(results: Results, routine: str) -> list[Row]:
+def list_long_programs(results: Results, routine: str) -> list[Row]:
     """Return the rows of the programs that call the all-to-all after the last probe of robust."""
     probes = int(results.values.find("ROBUST", "probes", "instances"))
     calls = {r["program"]: r["instances"] for r in results.select("apps", routine=ROUTINE)}
-    long = {name for name in STAND_INS if calls.get(name, 0) > probes}
-    return [row for row in results.select("apps", routine=routine) if row["program"] in long]
+    return [
+        row | {"name": STAND_INS[row["program"]], "longest": row["robust s"] + row["native ±"]}
+        for row in results.select("apps", routine=routine)
+        if row["program"] in STAND_INS and calls.get(row["program"], 0) > probes
+    ]

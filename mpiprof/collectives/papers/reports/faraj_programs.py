@@ -1,4 +1,4 @@
-"""Faraj et al. 2008, Section 4: message times and arrivals in programs, and the claims about them.
+"""Faraj et al. 2008, Section 4: message times, arrivals in programs, and cases of claims.
 
 Samples of this project replace the paper's seven programs in Tables 1 to 5, Figures 2 and 3.
 """
@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise, product
-from math import isnan
 from statistics import median
-from typing import TypeGuard
 
 import numpy as np
 
@@ -17,16 +15,8 @@ from mpiprof.account.aggregate import FACTOR_RANGES, RANGE_NAMES
 from mpiprof.collectives.papers.harness.figures import Bars, Lines, Panels, Series
 from mpiprof.collectives.papers.harness.intervals import IntervalEstimate
 from mpiprof.collectives.papers.harness.study import Row
-from mpiprof.collectives.papers.reports.exhibits import (
-    NOT_REPRODUCED,
-    ClaimVerdict,
-    Content,
-    Results,
-    Table,
-    judge_each,
-    judge_share,
-    make_table,
-)
+from mpiprof.collectives.papers.reports.claim_rules import is_known
+from mpiprof.collectives.papers.reports.exhibits import Content, Results, Table, make_table
 from mpiprof.collectives.papers.reports.machines import BEOWULF, LEMIEUX
 from mpiprof.collectives.papers.reports.runs import CLUSTER, HOUR_S, Computation, Measurement, Run
 from mpiprof.collectives.papers.studies.apps import ALL, SINGLE_WIDTH, WHOLE
@@ -98,11 +88,6 @@ def find_stand_ins(rows: list[Row]) -> Iterator[tuple[str, Row]]:
     """Yield the rows of programs that replace programs of Section 4, each with the replaced one."""
     for program, replaced in STAND_INS.items():
         yield from ((replaced, row) for row in rows if row["program"] == program)
-
-
-def is_known(value: object) -> TypeGuard[float]:
-    """Return whether a value of a table is a number."""
-    return isinstance(value, int | float) and not isnan(value)
 
 
 # ---- tables
@@ -279,80 +264,61 @@ def _combine_panels(title: str, panels: Sequence[Bars | Lines]) -> Content:
     return Content([Panels(title, panels, min(len(panels), 2))])
 
 
-# ---- claims
+# ---- cases of claims
 
 
-def check_bandwidths(results: Results) -> ClaimVerdict:
-    """Judge the paper's bandwidths by its sizes and times."""
-    ratios = []
-    for machine, (name, size) in product(MACHINES, SIZES.items()):
-        columns = (f"{machine} time", f"{machine} bandwidth")
-        time, bandwidth = (results.values.find("Table 1", name, column) for column in columns)
-        ratios.append(size / time / 1e3 / bandwidth)
-    reason = "bandwidths are size over time, within 5 %"
-    return judge_each(ratios, lambda ratio: abs(ratio - 1) <= 0.05, reason)
+def list_bandwidths(results: Results) -> list[Row]:
+    """Return the sizes over the paper's times, beside its bandwidths in MB/s."""
+    find = results.values.find
+    return [
+        {"computed": size / find("Table 1", name, f"{machine} time") / 1e3}
+        | {"paper": find("Table 1", name, f"{machine} bandwidth")}
+        for machine, (name, size) in product(MACHINES, SIZES.items())
+    ]
 
 
-def check_measured_bandwidths(results: Results) -> ClaimVerdict:
-    """Judge that the measured bandwidth grows from each size of Table 1 to the next."""
+def list_bandwidth_steps(results: Results) -> list[Row]:
+    """Return the measured bandwidths of each size of Table 1 and of the next one."""
     rows = [r for r in results.rows.get("apps messages", []) if r["bytes"] in SIZES.values()]
-    if not rows:
-        return ClaimVerdict(NOT_REPRODUCED, NO_TIMES)
-    steps = [pair for pair in pairwise(rows) if pair[0]["link"] == pair[1]["link"]]
-    ends = f"{rows[0]['MB/s']:.3g} to {rows[-1]['MB/s']:.3g} MB/s"
-    reason = f"steps to the next size raise it, {ends}"
-    return judge_each(steps, lambda pair: pair[1]["MB/s"] > pair[0]["MB/s"], reason)
+    ends = {"first": rows[0]["MB/s"], "last": rows[-1]["MB/s"]} if rows else {}
+    return [
+        {"before": before["MB/s"], "after": after["MB/s"], **ends}
+        for before, after in pairwise(rows)
+        if before["link"] == after["link"]
+    ]
 
 
-def check_shares(results: Results) -> ClaimVerdict:
-    """Judge that each program spends at least the paper's smallest share in collectives."""
+def list_shares(results: Results) -> list[Row]:
+    """Return the share of collectives in each program, beside the paper's smallest share."""
     execution = results.values.column("Table 2", "execution time")
     inside = results.values.column("Table 2", "communication time")
-    smallest_share = min(inside[name] / execution[name] for name in execution)
+    smallest = min(inside[name] / execution[name] for name in execution)
     seconds = {(r["program"], r["routine"]): r["native s"] for r in results.rows["apps"]}
-    shares = [seconds[name, ALL] / seconds[name, WHOLE] for name in STAND_INS]
-    smallest = f"{100 * smallest_share:.1f} % of their time, the paper's smallest share"
-    reason = f"programs spend at least {smallest}"
-    return judge_each(shares, lambda share: share >= smallest_share, reason)
+    return [
+        {"share": seconds[name, ALL] / seconds[name, WHOLE], "smallest": smallest}
+        | {"percent": 100 * smallest}
+        for name in STAND_INS
+    ]
 
 
-def check_routines(results: Results) -> ClaimVerdict:
-    """Judge that the samples call the routines of the programs that they replace."""
+def list_routines(results: Results) -> list[Row]:
+    """Return the routines of Table 3, and whether the samples call them."""
     rows = find_stand_ins(results.rows["apps collectives"])
     called = {f"{replaced} {row['routine']}" for replaced, row in rows}
-    expected = list(dict.fromkeys(value.row for value in results.values.of_exhibit("Table 3")))
-    absent = [name for name in expected if name not in called]
-    reason = "routines are called" + (f"; not {', '.join(absent)}" if absent else "")
-    return judge_share(len(expected) - len(absent), len(expected), reason)
+    names = dict.fromkeys(value.row for value in results.values.of_exhibit("Table 3"))
+    return [{"name": name, "called": name in called} for name in names]
 
 
-def find_known(values: Sequence[object]) -> list[float]:
-    """Return the values if all are numbers, else []."""
-    numbers = [v for v in values if is_known(v)]
-    return numbers if len(numbers) == len(values) else []
+def list_factors(results: Results) -> list[Row]:
+    """Return the worst-case factors of all routines of the samples."""
+    rows = find_stand_ins(results.rows["apps collectives"])
+    return [
+        {"name": f"{replaced} {row['routine']}", "factor": row["ω/T"]} for replaced, row in rows
+    ]
 
 
-def check_programs(results: Results) -> ClaimVerdict:
-    """Judge that the average worst-case factor of every program is imbalanced."""
-    factors = find_known([row["ω/T"] for row in results.select("apps", routine=ALL)])
-    if not factors:
-        return ClaimVerdict(NOT_REPRODUCED, NO_TIMES)
-    reason = f"programs have an average worst-case factor of at least 1, {min(factors):.3g} to "
-    return judge_each(factors, lambda factor: factor >= 1, f"{reason}{max(factors):.3g}")
-
-
-def check_few_balanced(results: Results) -> ClaimVerdict:
-    """Judge that no larger share of instances is balanced than on the paper's machines."""
-    rows = results.rows.get("apps distribution", [])
-    balanced = [row for row in rows if row["ω/T"] == RANGE_NAMES[0]]
-    limit = max(value.value for value in results.values.of_exhibit("Figure 2")) / 100
-    shares = ", ".join(f"{format_share(row['share'])} {row['messages']}" for row in balanced)
-    reason = f"sizes have at most {format_share(limit)} balanced: {shares}"
-    return judge_each(balanced, lambda row: row["share"] <= limit, reason, NO_TIMES)
-
-
-def check_small(results: Results) -> ClaimVerdict:
-    """Judge that operations with large messages are less imbalanced, below each limit of a range.
+def compare_sizes(results: Results) -> list[Row]:
+    """Return the shares of small and of large messages below each limit of a range of factors.
 
     "Arrival patterns for operations with large messages are in general less imbalanced than those
     for operations with small messages" (Section 4.4). The first limit is that of balance.
@@ -361,39 +327,22 @@ def check_small(results: Results) -> ClaimVerdict:
     for row in results.rows.get("apps distribution", []):
         below.setdefault(row["messages"], []).append(row["share"])
     if len(below) < 2:
-        return ClaimVerdict(NOT_REPRODUCED, NO_TIMES)
+        return []
     sums = {name: np.cumsum(shares)[:-1].tolist() for name, shares in below.items()}
-    small, large = sums.values()
     parts = [f"{name}: {', '.join(map(format_share, shares))}" for name, shares in sums.items()]
-    limits = ", ".join(f"{limit:g}" for limit in FACTOR_RANGES)
-    reason = f"limits have no larger share of small messages below them; below {limits}: "
-    pairs = list(zip(small, large, strict=True))
-    return judge_each(pairs, lambda p: p[0] <= p[1] and small != large, reason + "; ".join(parts))
+    texts = {"limits": ", ".join(f"{n:g}" for n in FACTOR_RANGES), "shares": "; ".join(parts)}
+    small, large = sums.values()
+    pairs = zip(small, large, strict=True)
+    return [{"small": a, "large": b, "differs": small != large, **texts} for a, b in pairs]
 
 
-def check_balanced_routine(results: Results) -> ClaimVerdict:
-    """Judge the balance of each of the paper's major routines by the paper's, on both machines."""
-    paper = results.values.column("Table 5", "Lemieux worst")
-    rows = find_stand_ins(results.rows["apps collectives"])
-    factors = {f"{replaced} {row['routine']}": row["ω/T"] for replaced, row in rows}
-    factors = {name: factor for name, factor in factors.items() if name in paper}
-    if not find_known(list(factors.values())):
-        return ClaimVerdict(NOT_REPRODUCED, NO_TIMES)
-    wrong = [name for name, factor in factors.items() if (factor < 1) != (paper[name] < 1)]
-    reason = "major routines are balanced exactly if the paper's are"
-    if wrong:
-        reason += f"; not {', '.join(f'{name} {factors[name]:.3g}' for name in wrong)}"
-    return judge_share(len(factors) - len(wrong), len(factors), reason)
-
-
-def check_similar(results: Results) -> ClaimVerdict:
-    """Judge that most instances of each followed call site are near the median."""
-    rows = results.rows.get("apps instances", [])
-    shares = {}
-    for program in dict.fromkeys(row["program"] for row in rows):
-        factors = [row["ω/T"] for row in rows if row["program"] == program]
-        middle = median(factors)
-        near = sum(middle / NEAR <= factor <= middle * NEAR for factor in factors)
-        shares[f"{near} of {len(factors)} in {STAND_INS[program]}"] = near > len(factors) / 2
-    reason = f"call sites have most factors within {NEAR:g} times the median: {', '.join(shares)}"
-    return judge_each([*shares.values()], bool, reason, NO_TIMES)
+def list_similar(results: Results) -> list[Row]:
+    """Return how many instances of each followed call site are near the median."""
+    factors: dict[str, list[float]] = {}
+    for row in results.rows.get("apps instances", []):
+        factors.setdefault(STAND_INS[row["program"]], []).append(row["ω/T"])
+    return [
+        {"program": program, "instances": len(values)}
+        | {"near": sum(median(values) / NEAR <= f <= median(values) * NEAR for f in values)}
+        for program, values in factors.items()
+    ]

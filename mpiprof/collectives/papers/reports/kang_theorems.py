@@ -26,7 +26,6 @@ from mpiprof.collectives.papers.reports.exhibits import (
     Content,
     Results,
     judge,
-    judge_each,
     make_table,
 )
 from mpiprof.collectives.papers.reports.runs import Computation, Run
@@ -94,17 +93,6 @@ def show_formulas(results: Results, formula: str) -> Content:
     """Return the table of a formula."""
     rows = results.select("formulas", formula=formula)
     return Content(tables=[make_table("Simulated time and formula", rows)])
-
-
-def check_formula(results: Results, formula: str) -> ClaimVerdict:
-    """Judge root gathering by a formula: (1) is for the best, and (2) for that of MPICH."""
-    rows = results.select("formulas", formula=formula)
-    ratios, over = ([row[name] for row in rows] for name in ("time / formula", "time / M"))
-    span = f"{min(ratios):.3f} to {max(ratios):.3f}"
-    if formula == "(1)":
-        span += f"; {min(over):.3g} to {max(over):.3g} M"
-    reason = f"cases are within 5 % of {formula}, by factors of {span}"
-    return judge_each(ratios, lambda ratio: abs(ratio - 1) <= 0.05, reason)
 
 
 # ---- theorems
@@ -207,38 +195,6 @@ def count_links(_: bool) -> list[Row]:
             | {"p + q + p/q": p + q + p / q, "of all pairs": (p + q) * (p + q - 1) // 2}
         )
     return rows
-
-
-def check_link_parts(results: Results) -> ClaimVerdict:
-    """Judge the links of the exchange and of each ring; a ring of two processes has one link."""
-
-    def agrees(row: Row) -> bool:
-        p, q = row["p"], row["q"]
-        expected = (p, p if p > 2 else p - 1, q if q > 2 else q - 1)
-        return (row["between groups"], row["ring of A"], row["ring of B"]) == expected
-
-    return judge_each(results.rows["links"], agrees, "groups; a ring of 2 processes has 1 link")
-
-
-def check_links(results: Results) -> ClaimVerdict:
-    """Judge the sum of the links."""
-    rows = results.rows["links"]
-    right = sum(row["links"] < row["p + q + p/q"] for row in rows)
-    counts = ", ".join(
-        f"{row['p']}+{row['q']}: {row['links']} ({row['p + q + p/q']:g})" for row in rows
-    )
-    reason = f"groups; links, and (p + q + p/q): {counts}; the paper's own counts p, p and q of "
-    reason = f"{right} of {len(rows)} {reason}the three steps add up to 2 p + q"
-    return judge(right == len(rows), reason, REFUTED)
-
-
-def check_linear_links(results: Results) -> ClaimVerdict:
-    """Judge that there are at most two links per process, while all pairs grow quadratically."""
-    rows = results.rows["links"]
-    largest = max(rows, key=lambda row: row["p"] + row["q"])
-    reason = f"groups have at most 2 links per process; {largest['p']}+{largest['q']}: "
-    reason += f"{largest['links']} of {largest['of all pairs']} pairs"
-    return judge_each(rows, lambda row: row["links"] <= 2 * (row["p"] + row["q"]), reason)
 
 
 # ---- theorem 3

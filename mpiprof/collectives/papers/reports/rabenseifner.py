@@ -25,18 +25,14 @@ from mpiprof.collectives.papers.harness.case import Options
 from mpiprof.collectives.papers.harness.figures import Figure, Lines, Map
 from mpiprof.collectives.papers.harness.study import Row
 from mpiprof.collectives.papers.reports import machines, rabenseifner_claims, schedule_pictures
+from mpiprof.collectives.papers.reports.claim_rules import read_exhibits
 from mpiprof.collectives.papers.reports.exhibits import (
-    NOT_REPRODUCIBLE,
-    ClaimVerdict,
     Content,
     Paper,
     Results,
     Table,
-    judge_each,
-    judge_values,
     make_series,
     make_table,
-    read_exhibits,
 )
 from mpiprof.collectives.papers.reports.rabenseifner_claims import (
     compute_costs,
@@ -44,6 +40,7 @@ from mpiprof.collectives.papers.reports.rabenseifner_claims import (
     find_benefits,
     find_fastest,
     find_times,
+    list_benefits,
     trace_examples,
 )
 from mpiprof.collectives.papers.reports.runs import (
@@ -65,7 +62,7 @@ from mpiprof.collectives.papers.studies.reduction_profile import (
 from mpiprof.collectives.schedule import Problem
 from mpiprof.collectives.simulate import simulate
 from mpiprof.errors import MpiprofError
-from mpiprof.interface.format_units import format_percent, format_round_size
+from mpiprof.interface.format_units import format_round_size
 
 KB, MB = 1 << 10, 1 << 20
 BOTH = ("allreduce", "reduce")
@@ -100,15 +97,10 @@ def show_figure_1(results: Results) -> Content:
     return Content([plot_savings(sum_savings(rows))], [table])
 
 
-def state_savings(results: Results) -> ClaimVerdict:
+def list_savings(results: Results) -> list[Row]:
     """Return the savings over the synthetic profile, which is not the paper's."""
     savings = sum_savings(results.rows["profile"])
-    texts = ", ".join(f"{name} {format_percent(saving)}" for name, saving in savings.items())
-    reason = (
-        "the paper's profile and the vendor's library are not available; a synthetic profile, with "
-        f"reduce and broadcast along binary trees, saves {texts}"
-    )
-    return ClaimVerdict(NOT_REPRODUCIBLE, reason)
+    return [{"operation": name, "saving": saving} for name, saving in savings.items()]
 
 
 # ---- runs
@@ -126,13 +118,7 @@ QUICK_SIZES = (8, KB, 8 * KB, 32 * KB, 256 * KB, 2 * MB, 8 * MB)
 CLUSTER_COUNTS = (2, 3, 4, 8, 12, 16, 31, 32, 64, 96, 128, 256)
 CLUSTER_SIZES = tuple(KB << i for i in range(0, 13, 2))
 MOST_QUICK = 256  # processes
-X1_MOST = 128  # processes
-LONG_BYTES = 256 * KB
-RECURSIVE = ("recursive_doubling",)
-STAND_IN = (
-    "the vendor's library is unknown and the machine no longer exists; in the library's place, "
-    "reduce and broadcast along binary trees take"
-)
+RECURSIVE = "recursive_doubling"
 
 
 def _simulate(
@@ -253,59 +239,36 @@ def show_library(results: Results) -> Content:
     return Content(figures)
 
 
-# ---- claims
+# ---- cases of claims
 
 
-def state_library(results: Results) -> ClaimVerdict:
-    """Return the ratios of long vectors to the library of this installation.
+def list_library_ratios(results: Results) -> list[Row]:
+    """Return the ratios of allreduce to the library of this installation.
 
     "Most vendors are using algorithms that can be improved by a factor of more than 2 for long
     vectors" (Section 1). That is about the libraries of that time. Libraries of today have the
     paper's protocols, at least for powers of two.
     """
     ratios = find_library_ratios(results.rows["library here"], "allreduce", "sum")
-    long = {(p, n): ratio for (p, n), ratio in ratios.items() if n >= LONG_BYTES}
-    cells = [f"{ratio:.3g} ({format_round_size(n)} on {p})" for (p, n), ratio in long.items()]
-    fact = "the vendors' libraries of that time no longer exist; the library here over the fastest "
-    return ClaimVerdict(NOT_REPRODUCIBLE, f"{fact}protocol: {', '.join(cells)}")
+    return [{"p": p, "n": n, "ratio": ratio} for (p, n), ratio in ratios.items()]
 
 
-def state_ratios(
-    results: Results,
-    run: str,
-    operation: str,
-    operand: str,
-    fewest: int,  # processes
-    smallest: int,  # bytes
-    largest: float,
-    cases: str,  # in words
-) -> ClaimVerdict:
+def list_ratios(results: Results, run: str, operation: str, operand: str) -> list[Row]:
     """Return the ratios to the stand-in, which cannot reproduce a claim about the library."""
-    excluded = RECURSIVE if run.startswith("IBM SP") else ()
-    ratios = find_benefits(results.select(run, operation=operation, operand=operand), excluded)
-    chosen = [ratio for (p, n), ratio in ratios.items() if p >= fewest and smallest <= n <= largest]
-    times = f"{min(chosen):.3g} to {max(chosen):.3g} times as long as the fastest protocol {cases}"
-    return ClaimVerdict(NOT_REPRODUCIBLE, f"{STAND_IN} {times}")
+    excluded = RECURSIVE if run.startswith("IBM SP") else ""
+    return list_benefits(results, run, excluded, operation=operation, operand=operand)
 
 
-def state_latencies(results: Results) -> ClaimVerdict:
+def list_latencies(results: Results) -> list[Row]:
     """Return the simulated latencies of the protocols; the vendor's use shared memory."""
-    rows = results.select("Cray X1", operation="allreduce", bytes=8)
-    times = find_times([row for row in rows if row["processes"] <= X1_MOST])
-    best = [min(several.values()) * 1e3 for several in times.values()]
-    paper = results.values.column("Figure 9", "latency")
-    fact = "the vendor's routine and the machine no longer exist; 8 B take the protocols here"
-    latencies = f"{min(best):.3g} to {max(best):.3g} us on 2 to {X1_MOST} processes"
-    limits = f"{paper['one double, new, least']:g} to {paper['one double, new, most']:g} us"
-    return ClaimVerdict(NOT_REPRODUCIBLE, f"{fact} {latencies} (paper: {limits})")
+    times = find_times(results.select("Cray X1", operation="allreduce", bytes=8))
+    return [{"p": p, "us": min(several.values()) * 1e3} for (p, _), several in times.items()]
 
 
 # ---- bandwidths of 8 MB on a Cray X1
 
 
 X1_BYTES, X1_COUNTS = 8 << 20, (64, 116)
-FITTED_COUNT = 64  # processes
-PREDICTION_ERROR = 0.05  # as of Table 1 of Faraj et al.
 
 
 def compute_bandwidths(_: bool) -> list[Row]:
@@ -348,27 +311,10 @@ def _name_row(row: Row) -> str:
     return f"{row['operation']}, sum, {row['processes']} processes"
 
 
-def check_quotients(results: Results) -> ClaimVerdict:
-    """Judge that the paper's bandwidths are the bytes over its times."""
+def list_bandwidths(results: Results) -> list[Row]:
+    """Return the paper's times and bandwidths."""
     times = results.values.column("Bandwidths", "time")
-    bandwidths = results.values.column("Bandwidths", "bandwidth")
-    computed = {row: X1_BYTES / ms / 1e3 for row, ms in times.items()}
-    return judge_values(computed, bandwidths, 0.01)
-
-
-def check_predictions(results: Results) -> ClaimVerdict:
-    """Judge the bandwidths on 116 processes, to which the model is not fitted."""
-    rows = [row for row in results.rows[X1_BANDWIDTHS] if row["processes"] != FITTED_COUNT]
-    paper = results.values.column("Bandwidths", "bandwidth")
-    verdict = judge_values({_name_row(row): row["MB/s"] for row in rows}, paper, PREDICTION_ERROR)
-    reason = f"{verdict.reason}; predicted by a model fitted on 64 processes"
-    return ClaimVerdict(verdict.state, reason)
-
-
-def check_protocols(results: Results) -> ClaimVerdict:
-    """Judge which protocol is the fastest on each number of processes."""
-    rows, reason = results.rows[X1_BANDWIDTHS], "operations and numbers of processes"
-    return judge_each(rows, lambda row: row["fastest"] == row["algorithm"], reason)
+    return [{"row": row, "computed": X1_BYTES / ms / 1e3} for row, ms in times.items()]
 
 
 T3E_CASES = (machines.CRAY_T3E, T3E_COUNTS, T3E_SIZES, T3E_QUICK_SIZES)

@@ -1,4 +1,4 @@
-"""Rabenseifner and Adamidis 2004: fastest protocols, costs, and checks of the claims.
+"""Rabenseifner and Adamidis 2004: fastest protocols, costs, and cases of the claims.
 
 The scan's formulas of Section 3 lack their minus signs. Each restored formula is the sum of the
 costs of the protocol's steps, as the text states them. As p grows, halving and doubling off a power
@@ -14,27 +14,15 @@ from dataclasses import replace
 from itertools import pairwise, product
 from math import log2
 
-import pandas as pd
-
 from mpiprof.collectives import catalogue
 from mpiprof.collectives.machine import Machine
 from mpiprof.collectives.papers.harness.study import Row
-from mpiprof.collectives.papers.reports.exhibits import (
-    HOLDS,
-    REFUTED,
-    ClaimVerdict,
-    Results,
-    judge,
-    judge_each,
-    judge_share,
-    judge_values,
-)
+from mpiprof.collectives.papers.reports.exhibits import Results
 from mpiprof.collectives.papers.reports.schedule_pictures import trace_schedule
 from mpiprof.collectives.papers.studies.reduction import MPICH_1, PROTOCOLS
 from mpiprof.collectives.schedule import Problem
 from mpiprof.collectives.simulate import simulate
 from mpiprof.errors import MpiprofError
-from mpiprof.interface.format_units import format_percent, format_round_size
 
 
 def largest_exponent_gap(size: int) -> int:
@@ -78,14 +66,6 @@ ONE_WAY_COSTS = (1.0, 0.5)  # f_alpha and f_beta: a full-duplex and a simplex ne
 COST_COUNTS, COST_BYTES = (8, 13, 16, 24, 100), 8 * 13 * 16 * 24 * 100
 EXAMPLE_COUNT, EXAMPLE_BYTES = 13, 64
 EXPONENT_COUNTS = (36, 60, 61, 77, 80, 96, 100, 235, 251)
-ERROR = 0.02  # of simulated times from the formulas
-# Formulas off powers of two that exceed the simulated times if messages one way are cheaper.
-BOTH_WAYS = (("allreduce", "recursive_doubling"), ("allreduce", "halving_doubling"))
-EXCESS = (
-    ". Messages of removed processes go one way, and the formulas charge both ways, although "
-    "Section 3.1 distinguishes them"
-)
-BIG_DIFFERENCE = 1.5  # ratio of times
 SIMILAR = 1.001  # ratio of times that are equal
 
 
@@ -120,41 +100,9 @@ def compute_costs(_: bool) -> list[Row]:
     return rows
 
 
-def check_costs(results: Results, one_way: float) -> ClaimVerdict:
-    """Judge the formulas; at a lower cost one way, all but those of `check_both_ways`."""
-    rows = [row for row in results.rows["costs"] if row["one-way cost"] == one_way]
-    return _judge_costs([row for row in rows if one_way == 1 or not _charges_both_ways(row)])
-
-
-def check_both_ways(results: Results) -> ClaimVerdict:
-    """Judge the formulas that charge both ways for messages that go one way in Section 3.1."""
-    rows = [row for row in results.rows["costs"] if row["one-way cost"] < 1]
-    verdict = _judge_costs([row for row in rows if _charges_both_ways(row)])
-    return judge(verdict.state == HOLDS, f"{verdict.reason}{EXCESS}", REFUTED)
-
-
-def _charges_both_ways(row: Row) -> bool:
-    removed = row["processes"] & (row["processes"] - 1)
-    return bool(removed) and (row["operation"], row["algorithm"]) in BOTH_WAYS
-
-
-def _judge_costs(rows: Sequence[Row]) -> ClaimVerdict:
-    ratios = [row["time / formula"] for row in rows]
-    span = f"time / formula: {min(ratios):.3g} to {max(ratios):.3g}"
-    reason = f"cases are within {format_percent(ERROR)} of their formula ({span})"
-    return judge_each(ratios, lambda ratio: abs(ratio - 1) <= ERROR, reason)
-
-
 def compute_exponents(_: bool) -> list[Row]:
     """Return the largest difference of exponents of the paper's numbers of processes."""
     return [{"processes": p, "difference": largest_exponent_gap(p)} for p in EXPONENT_COUNTS]
-
-
-def check_exponents(results: Results) -> ClaimVerdict:
-    """Judge the differences of exponents."""
-    expected = results.values.column("Binary blocks", "largest difference of exponents")
-    rows = results.rows["exponents"]
-    return judge_values({str(r["processes"]): float(r["difference"]) for r in rows}, expected, 0.0)
 
 
 # ---- fastest protocols
@@ -181,32 +129,19 @@ def find_fastest(rows: Sequence[Row]) -> dict[tuple[int, int], str]:
     return fastest
 
 
-def check_cells(results: Results, name: str, unit: str, included: str, agrees: str) -> ClaimVerdict:
-    """Judge a statement about cells of Figure 4 or 5 by two conditions, as pandas writes them.
+def tabulate_cells(results: Results, name: str = "") -> list[Row]:
+    """Return a row for each number of processes p and of bytes n, with the protocols' times.
 
-    `included` is true for the cells of the statement, and `agrees` for those that confirm it. Both
-    are over the columns of `tabulate_cells`. Statements of Figure 5 are about the numbers of
-    processes that the paper names, whose rows begin with `name`. unit: the counted cells in words.
+    listed: whether the paper names this number of processes in a row of Figure 5 that begins with
+    `name`. near: time that counts as the best. by_rule, other: times of the protocol that the rule
+    by the difference of exponents selects, and of the other one. Off powers of two, recursive
+    doubling takes as long as the binary tree if messages one way cost half as much. On 33 processes
+    halving is judged from 16 KB on, as in the rule.
     """
     numbers = results.values.column("Figure 5", "processes")
     listed = {int(value) for row, value in numbers.items() if row.startswith(name)}
-    cells = tabulate_cells(results.rows[T3E], listed).query(included, engine="python")
-    wrong = cells.query(f"not ({agrees})", engine="python")
-    processes = ", ".join(map(str, dict.fromkeys(wrong["p"])))
-    exceptions = f"; not on {processes} processes" if processes else ""
-    return judge_share(len(cells) - len(wrong), len(cells), unit + exceptions)
-
-
-def tabulate_cells(rows: Sequence[Row], listed: set[int]) -> pd.DataFrame:
-    """Return a row for each number of processes p and of bytes n, with the protocols' times.
-
-    near: time that counts as the best. by_rule, other: times of the protocol that the rule by the
-    difference of exponents selects, and of the other one. Off powers of two, recursive doubling
-    takes as long as the binary tree if messages one way cost half as much. On 33 processes halving
-    is judged from 16 KB on, as in the rule.
-    """
     cells = []
-    for (p, n), times in find_times(rows).items():
+    for (p, n), times in find_times(results.rows[T3E]).items():
         best = min(times.values())
         pair = [times.get(name, 0.0) for name in ("halving_doubling", "binary_blocks")]
         if largest_exponent_gap(p) < log2(n) / 2 - 2.5:
@@ -214,32 +149,21 @@ def tabulate_cells(rows: Sequence[Row], listed: set[int]) -> pd.DataFrame:
         cell: Row = {"p": p, "n": n, "power": not p & (p - 1), "listed": p in listed}
         cell |= {"best": best, "near": best * SIMILAR, "by_rule": pair[0], "other": pair[1]}
         cells.append(cell | times)
-    table = pd.DataFrame(cells)
-    return table.assign(largest=table["n"].max())
+    return cells
 
 
-def check_short_doubling(results: Results) -> ClaimVerdict:
-    """Judge that recursive doubling takes little longer than the fastest from 33 B to 1 KB."""
-    cells = [times for (_, n), times in find_times(results.rows[T3E]).items() if 32 < n <= 1024]
-    ratios = [times["recursive_doubling"] / min(times.values()) for times in cells]
-    within = f"cells are within {format_percent(BIG_DIFFERENCE - 1)} of the fastest"
-    reason = f"{within}; up to {max(ratios):.3g} times"
-    return judge_each(ratios, lambda ratio: ratio <= BIG_DIFFERENCE, reason)
-
-
-def check_dependence(results: Results) -> ClaimVerdict:
-    """Judge that binary blocks are the faster at 32 KB, the smaller the difference is."""
-    cells = find_times(results.rows[T3E])
+def pair_blocks(results: Results) -> list[Row]:
+    """Return pairs of times of binary blocks at 32 KB, whose differences are 2 or more apart."""
     times: dict[int, list[float]] = {}
-    for (p, n), by_name in cells.items():
+    for (p, n), by_name in find_times(results.rows[T3E]).items():
         if n == 32768 and p > 32 and p & (p - 1):
             times.setdefault(largest_exponent_gap(p), []).append(by_name["binary_blocks"])
-    pairs: list[tuple[float, float]] = []
-    for small, large in product(times, times):
-        if large >= small + 2:
-            pairs += product(times[small], times[large])
-    reason = "pairs of numbers whose differences are 2 or more apart have this order"
-    return judge_each(pairs, lambda pair: pair[0] < pair[1], reason)
+    return [
+        {"small": small_ms, "large": large_ms}
+        for small, large in product(times, times)
+        if large >= small + 2
+        for small_ms, large_ms in product(times[small], times[large])
+    ]
 
 
 # ---- benefit over MPICH 1
@@ -256,13 +180,7 @@ def find_benefits(
     return benefits
 
 
-def check_benefit(results: Results, model: str) -> ClaimVerdict:
-    """Judge the benefit with the largest buffers, by the paper's range."""
-    benefits = find_benefits(results.rows[f"Myrinet, {model}"])
-    largest = max(n for _, n in benefits)
-    ratios = [ratio for (_, n), ratio in benefits.items() if n == largest]
-    numbers = results.values.column("Figure 7", "benefit")
-    low, high = (numbers[f"one {model}, {end}"] for end in ("least", "most"))
-    reason = f"numbers of processes are within {low:g} to {high:g}; from {min(ratios):.3g} to "
-    reason += f"{max(ratios):.3g} at {format_round_size(largest)}"
-    return judge_each(ratios, lambda ratio: low <= ratio <= high, reason)
+def list_benefits(results: Results, run: str, excluded: str = "", **labels: str) -> list[Row]:
+    """Return the benefits of a run by processes p and bytes n, without a protocol."""
+    ratios = find_benefits(results.select(run, **labels), (excluded,))
+    return [{"p": p, "n": n, "ratio": ratio} for (p, n), ratio in ratios.items()]

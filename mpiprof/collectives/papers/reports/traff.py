@@ -21,21 +21,13 @@ from mpiprof.collectives.papers.harness.case import Options
 from mpiprof.collectives.papers.harness.figures import Bars, Lines, Panels, Series
 from mpiprof.collectives.papers.harness.study import Row
 from mpiprof.collectives.papers.reports import machines, schedule_pictures, traff_claims
-from mpiprof.collectives.papers.reports.exhibits import (
-    ClaimVerdict,
-    Content,
-    Paper,
-    Results,
-    judge_each,
-    make_table,
-    read_exhibits,
-)
+from mpiprof.collectives.papers.reports.claim_rules import read_exhibits
+from mpiprof.collectives.papers.reports.exhibits import Content, Paper, Results, make_table
 from mpiprof.collectives.papers.reports.runs import Computation, Run, Simulation
 from mpiprof.collectives.papers.reports.schedule_pictures import show_schedules
 from mpiprof.collectives.papers.reports.traff_claims import (
     FIGURE_8_CALLS,
     FORMULA_RUNS,
-    SIMILAR,
     SMALL_BLOCKS,
     find_curves,
     find_idle_curves,
@@ -111,18 +103,6 @@ def show_communicators(results: Results) -> Content:
     return Content([Panels(title, panels, 2)], [make_table("Times", rows)])
 
 
-def check_permutation(results: Results) -> ClaimVerdict:
-    """Judge the rings in the order of nodes, and with one process per node."""
-    rows = results.rows["permuted"]
-    reordered = [r for r in rows if r["order"] == ORDERS["nodes"] or r["processes per node"] == 1]
-    plain = [r["permuted / world"] for r in rows if r not in reordered]
-    reason = (
-        "rings take equally long within 10 % in the order of nodes. In the order of ranks a "
-        f"permutation takes {min(plain):.3g} to {max(plain):.3g} times as long"
-    )
-    return judge_each(reordered, lambda r: abs(r["permuted / world"] - 1) <= SIMILAR, reason)
-
-
 KB, MB = 1 << 10, 1 << 20
 INFINIBAND_BLOCKS = (32 * KB, 64 * KB, 128 * KB, 512 * KB, MB)
 DISTRIBUTION_NUMBERS = {"broadcast": 2, "spike": 3, "decreasing": 5, "geometric": 6}
@@ -166,7 +146,7 @@ RUNS: dict[str, Run] = {
         32, machines.INFINIBAND, "regular spike decreasing", SX8_SIZES[:8], SX8_SIZES[:8:3],
         INFINIBAND_BLOCKS, 2,
     ),
-    # Smaller blocks than the paper's: see check_decreasing.
+    # Smaller blocks than the paper's: see compare_small_blocks.
     SMALL_BLOCKS: _simulate(
         32, machines.INFINIBAND, "decreasing", SX8_SIZES[:4:3], SX8_SIZES[:4:3], (2 * KB,), 2
     ),

@@ -8,15 +8,7 @@ from mpiprof.collectives import catalogue
 from mpiprof.collectives.distributions import DISTRIBUTIONS
 from mpiprof.collectives.machine import Machine
 from mpiprof.collectives.papers.harness.study import Row
-from mpiprof.collectives.papers.reports.exhibits import (
-    REFUTED,
-    ClaimVerdict,
-    Content,
-    Results,
-    judge,
-    judge_each,
-    make_table,
-)
+from mpiprof.collectives.papers.reports.exhibits import Content, Results, make_table
 from mpiprof.collectives.papers.reports.machines import GIGABIT, INFINIBAND
 from mpiprof.collectives.papers.reports.runs import Computation, Run
 from mpiprof.collectives.papers.reports.schedule_pictures import trace_schedule
@@ -29,7 +21,7 @@ from mpiprof.collectives.pipeline_formulas import (
 )
 from mpiprof.collectives.schedule import Problem, Schedule
 from mpiprof.collectives.simulate import simulate
-from mpiprof.interface.format_units import format_round_size, format_time
+from mpiprof.interface.format_units import format_round_size
 
 PER_BYTE = Machine(0.0, 1.0, 0.0, 0.0, 1.0)
 BLOCK = 10
@@ -41,9 +33,8 @@ NODE_SIZES = (1, 5, 2, 1, 1, 1)
 NODES = tuple(node for node, size in enumerate(NODE_SIZES) for _ in range(size))
 FIGURE_8_CALLS = 3
 LINEAR, PIPELINED = "linear_ring", "pipelined_ring"
-SX8, SX8_NODES, SX8_BLOCK, SX8_CURVE = "NEC SX-8", 30, 1 << 20, "pipelined, B = 1 MB"
+SX8, SX8_NODES, SX8_BLOCK = "NEC SX-8", 30, 1 << 20
 SMALL_BLOCKS = "InfiniBand, small blocks"
-SIMILAR = 0.1  # relative difference of times that the paper calls similar
 Curve = list[tuple[int, float]]
 
 
@@ -93,20 +84,13 @@ def count_formula_1(counts: tuple[int, ...], block: int) -> int:
     return sum(blocks) - min(blocks)
 
 
-def check_formula_1(results: Results) -> ClaimVerdict:
-    """Judge that no distribution takes more rounds than formula (1)."""
-    rows = [row for row in results.rows["rounds"] if row["distribution"] in DISTRIBUTIONS]
-    fewer = sum(row["rounds"] < row["formula (1)"] for row in rows)
-    reason = f"distributions take at most (1) rounds, {fewer} fewer"
-    return judge_each(rows, lambda row: row["rounds"] <= row["formula (1)"], reason)
-
-
-def check_figure_3(results: Results) -> ClaimVerdict:
-    """Judge the rounds of the example."""
+def list_example_rounds(results: Results) -> list[Row]:
+    """Return the rounds of the example in Figure 3, by the schedule and by formula (1)."""
     (row,) = results.select("rounds", distribution="Figure 3")
-    reason = f"numbers: {row['rounds']} rounds, and {row['formula (1)']} by (1)"
-    columns, find = ("rounds", "formula (1)"), results.values.find
-    return judge_each(columns, lambda c: row[c] == find("Figure 3", "example", c), reason)
+    return [
+        {"column": name, "number": row[name], "rounds": row["rounds"], "by (1)": row["formula (1)"]}
+        for name in ("rounds", "formula (1)")
+    ]
 
 
 # ---- block size
@@ -149,28 +133,6 @@ def show_block_sizes(results: Results) -> Content:
     return Content(tables=[make_table("Block sizes", rows)], notes=[note])
 
 
-def check_formula_2(results: Results) -> ClaimVerdict:
-    """Judge that the block size of (2) costs at most 5 % over the best."""
-    rows = results.rows["block sizes"]
-    ratios = {row["distribution"]: row["time of (2) / best"] for row in rows}
-    corrected = {row["distribution"]: row["time with p - z / best"] for row in rows}
-    worst = max(ratios, key=ratios.__getitem__)
-    above = ", ".join(f"{name} {ratio:.3g}" for name, ratio in ratios.items() if ratio > 1.05)
-    reason = (
-        f"distributions are within 5 % of the best size; times of the best: {above}. (2) has p + z "
-        f"where p - z is right: with that {sum(ratio <= 1.05 for ratio in corrected.values())}, "
-        f"and {worst} {corrected[worst]:.3g}. (2) assumes that half of the last blocks are full, "
-        "whatever the sizes"
-    )
-    return judge_each([*ratios.values()], lambda ratio: ratio <= 1.05, reason)
-
-
-def check_never_worse(results: Results) -> ClaimVerdict:
-    """Judge that the pipelined ring at its best size is never slower than the linear ring."""
-    rows, reason = results.rows["block sizes"], "distributions are as fast or faster"
-    return judge_each(rows, lambda row: row["linear ring / best"] >= 0.999, reason)
-
-
 # ---- curves of the rings
 
 
@@ -194,10 +156,17 @@ def find_curves(rows: Sequence[Row], distribution: str, x: str = "c") -> dict[st
     return curves
 
 
-def find_ratios(rows: Sequence[Row], distribution: str, x: str = "c") -> list[tuple[int, float]]:
-    """Return the linear ring's time over that of the pipelined ring with the first block size."""
-    linear, pipelined, *_ = find_curves(rows, distribution, x).values()
-    return [(at, over / under) for (at, over), (_, under) in zip(linear, pipelined, strict=True)]
+def list_curves(results: Results, run: str, distribution: str, x: str = "c") -> list[Row]:
+    """Return the times of both rings at each block size and x, and whether there are blocks."""
+    rows = [row for row in results.rows[run] if row["distribution"] == distribution]
+    split = {row[x] for row in rows if row["algorithm"] != LINEAR}
+    (_, linear), *pipelined = find_curves(rows, distribution, x).items()
+    return [
+        {"ring": ring, x: at, "linear": ms, "pipelined": under, "ratio": ms / under}
+        | {"split": at in split}
+        for ring, points in pipelined
+        for (at, ms), (_, under) in zip(linear, points, strict=True)
+    ]
 
 
 def find_idle_curves(rows: Sequence[Row]) -> dict[str, Curve]:
@@ -216,149 +185,63 @@ def _split_rings(rows: Sequence[Row], column: str) -> tuple[dict[int, float], di
     return linear, {row["c"]: row[column] for row in rows if row["algorithm"] != LINEAR}
 
 
-# ---- NEC SX-8
+# ---- cases of claims
 
 
-def check_gain_of_broadcast(results: Results) -> ClaimVerdict:
-    """Judge the gain for the largest broadcast."""
-    size, ratio = find_ratios(results.rows[SX8], "broadcast")[-1]
-    required = results.values.find("Figure 4", "broadcast, least", "improvement")
-    best = results.values.find("Figure 4", "broadcast, best possible at 32 MB", "improvement")
-    reason = f"{ratio:.3g} times at {format_round_size(size)}; {best:g} is the best possible"
-    return judge(ratio > required, reason)
+def compare_distributions(results: Results) -> list[Row]:
+    """Return the times for broadcast over those for spike, where both have several blocks.
 
-
-def check_twice(results: Results) -> ClaimVerdict:
-    """Judge the linear ring's time for the largest broadcast over that of spike."""
-    ratio = _divide_last(results.rows[SX8])
-    expected = results.values.find("Figure 4", "linear ring, broadcast over spike", "ratio")
-    return judge(abs(ratio / expected - 1) <= SIMILAR, f"{ratio:.3g} times as long")
-
-
-def _divide_last(rows: Sequence[Row]) -> float:
-    """Return the linear ring's time for the largest broadcast over that of spike."""
-    over, under = (find_curves(rows, d)["linear ring"] for d in ("broadcast", "spike"))
-    return over[-1][1] / under[-1][1]
-
-
-def check_spike(results: Results) -> ClaimVerdict:
-    """Judge that the pipelined ring takes similar times for broadcast and spike.
-
-    The paper gives no number, but contrasts it with the linear ring, which takes twice as long for
-    broadcast. Times are similar if their ratio is nearer to 1 than to that of the linear ring. Only
-    sizes of which both have several blocks count.
+    The paper gives no number for the pipelined ring, but contrasts it with the linear ring, which
+    takes twice as long for broadcast. Times are similar if their ratio is nearer to 1 than to that
+    of the linear ring at the largest size.
     """
-    rows = results.rows[SX8]
-    split = [
-        {row["c"] for row in rows if row["distribution"] == d and row["algorithm"] != LINEAR}
-        for d in ("broadcast", "spike")
-    ]
-    over, under = (dict(find_curves(rows, d)[SX8_CURVE]) for d in ("broadcast", "spike"))
-    ratios = {c: over[c] / under[c] for c in sorted(split[0] & split[1])}
-    linear = _divide_last(rows)
-    largest = max(ratios)
-    rounds = [
-        count_formula_1(DISTRIBUTIONS[d](largest, SX8_NODES), SX8_BLOCK)
-        for d in ("broadcast", "spike")
-    ]
-    text = ", ".join(f"{ratio:.3g} at {format_round_size(c)}" for c, ratio in ratios.items())
-    reason = (
-        f"sizes have ratios nearer to 1 than to the {linear:.3g} of the linear ring: {text}. "
-        f"By (1), {format_round_size(largest)} takes {rounds[0]} rounds for broadcast and "
-        f"{rounds[1]} for spike, on any machine"
-    )
-    return judge_each([*ratios.values()], lambda r: max(r, 1 / r) ** 2 < linear, reason)
+    names = ("broadcast", "spike")
+    over, under = ({r["c"]: r for r in list_curves(results, SX8, name)} for name in names)
+    linear = over[max(over)]["linear"] / under[max(under)]["linear"]
+    rows: list[Row] = []
+    for c in sorted(over.keys() & under.keys()):
+        if over[c]["split"] and under[c]["split"]:
+            rounds = {d: count_formula_1(DISTRIBUTIONS[d](c, SX8_NODES), SX8_BLOCK) for d in names}
+            ratio = over[c]["pipelined"] / under[c]["pipelined"]
+            rows.append({"c": c, "linear": linear, "ratio": ratio, **rounds})
+    return rows
 
 
-def check_similar_rings(results: Results, distribution: str) -> ClaimVerdict:
-    """Judge that both rings are equally fast; for half full data, the paper contradicts itself."""
-    ratio = find_ratios(results.rows[SX8], distribution)[-1][1]
-    reason = f"linear over pipelined: {ratio:.3g}"
-    is_similar = abs(ratio - 1) <= SIMILAR
-    if distribution == "half_full":
-        reason += (
-            ". By Sections 2.1 and 2.2 half full data take (p-1) 2c in the linear ring, in which "
-            "each process sends and receives by turns, and about p c in the pipelined ring, where "
-            "it does both at once"
-        )
-        return judge(is_similar, reason, REFUTED)
-    return judge(is_similar, reason)
+def compare_small_blocks(results: Results) -> list[Row]:
+    """Return at how many sizes blocks of 32 KB, and of 2 KB, are slower for decreasing data."""
+    row: Row = {"transfer": INFINIBAND.beta * 32768, "start-up": INFINIBAND.alpha}
+    for name, run in (("", "InfiniBand"), ("small_", SMALL_BLOCKS)):
+        curves = list_curves(results, run, "decreasing")
+        ratios = [curve["ratio"] for curve in curves if curve["ring"] == curves[0]["ring"]]
+        row |= {f"{name}slower": sum(r < 1 for r in ratios), f"{name}sizes": len(ratios)}
+    return [row]
 
 
-# ---- InfiniBand
-
-
-def check_small_blocks(results: Results) -> ClaimVerdict:
-    """Judge that the pipelined ring is faster for spike at each block size, at the largest c."""
-    linear, *pipelined = find_curves(results.rows["InfiniBand"], "spike").values()
-    reason = "block sizes are faster at the largest c"
-    return judge_each(pipelined, lambda curve: curve[-1][1] < linear[-1][1], reason)
-
-
-def check_decreasing(results: Results) -> ClaimVerdict:
-    """Judge that some block is too small for decreasing data; the paper names no size."""
-    slower, count = _count_slower(results.rows["InfiniBand"])
-    smaller, smaller_count = _count_slower(results.rows[SMALL_BLOCKS])
-    reason = (
-        f"32 KB blocks are slower at {slower} of {count} sizes, 2 KB blocks at {smaller} of "
-        f"{smaller_count}. 32 KB blocks are slower if a start-up takes longer than the transfer of "
-        f"32 KB, {format_time(INFINIBAND.beta * 32768)}; here it takes "
-        f"{format_time(INFINIBAND.alpha)}, and the paper gives none"
-    )
-    return judge(slower or smaller, reason)
-
-
-def _count_slower(rows: Sequence[Row]) -> tuple[int, int]:
-    """Return at how many c the smallest block is slower for decreasing data, and the total."""
-    linear, smallest, *_ = find_curves(rows, "decreasing").values()
-    return sum(b > a for (_, a), (_, b) in zip(linear, smallest, strict=True)), len(linear)
-
-
-def check_best_block(results: Results) -> ClaimVerdict:
-    """Judge that several block sizes are best for some size and distribution."""
+def list_best_blocks(results: Results) -> list[Row]:
+    """Return the block sizes that are the best for some size and distribution."""
     best = set()
     for distribution in ("spike", "decreasing"):
-        curves = find_curves(results.rows["InfiniBand"], distribution)
-        points = len(curves.pop("linear ring"))
-        best |= {min(curves, key=lambda name: curves[name][i][1]) for i in range(points)}
-    return judge(len(best) > 1, f"best at some size: {', '.join(sorted(best))}")
+        rows = list_curves(results, "InfiniBand", distribution)
+        for c in {row["c"] for row in rows}:
+            rivals = [row for row in rows if row["c"] == c]
+            best.add(min(rivals, key=lambda row: float(row["pipelined"]))["ring"])
+    return [{"ring": name, "blocks": len(best)} for name in sorted(best)]
 
 
-# ---- other machines
+def list_gains(results: Results) -> list[Row]:
+    """Return the gains at the smallest and at the largest c on Gigabit Ethernet."""
+    gains = {d: list_curves(results, "Gigabit Ethernet", d) for d in ("spike", "geometric")}
+    return [
+        {"distribution": d, "first": rows[0]["ratio"], "last": rows[-1]["ratio"]}
+        for d, rows in gains.items()
+    ]
 
 
-def check_growth(results: Results) -> ClaimVerdict:
-    """Judge that the gain is larger at the largest c than at the smallest."""
-    gains = {d: find_ratios(results.rows["Gigabit Ethernet"], d) for d in ("spike", "geometric")}
-    ends = {d: (points[0][1], points[-1][1]) for d, points in gains.items()}
-    text = ", ".join(f"{d} {first:.3g} to {last:.3g}" for d, (first, last) in ends.items())
-    reason = f"distributions: {text} times as fast"
-    return judge_each([*ends.values()], lambda gain: gain[1] > gain[0], reason)
-
-
-def check_idle(results: Results) -> ClaimVerdict:
-    """Judge the idle time of broadcast at each c that is split into blocks."""
+def list_idle_times(results: Results) -> list[Row]:
+    """Return the idle times of broadcast at each c that is split into blocks."""
     rows = results.select("Gigabit Ethernet", distribution="broadcast")
     linear, pipelined = _split_rings(rows, "idle ms")
-    c = max(pipelined)
-    reason = (
-        f"sizes; at {format_round_size(c)} {linear[c]:.3g} ms idle in the linear ring, "
-        f"{pipelined[c]:.3g} ms in the pipelined ring"
-    )
-    return judge_each([*pipelined], lambda c: linear[c] > pipelined[c], reason)
-
-
-def check_outperforms(results: Results, run: str, x: str = "c") -> ClaimVerdict:
-    """Judge that the pipelined ring is faster for geometric data, where the two rings differ."""
-    rows = results.rows[run]
-    split = {row[x] for row in rows if row["algorithm"] != LINEAR}
-    points = find_ratios(rows, "geometric", x)
-    ratios = [ratio for at, ratio in points if at in split]
-    same = ", ".join(str(at) for at, _ in points if at not in split)
-    reason = f"points are faster, by {min(ratios):.3g} to {max(ratios):.3g} times"
-    if same:
-        reason += f"; the rings are the same at {x} {same}, where no contribution exceeds B"
-    return judge_each(ratios, lambda ratio: ratio > 1, reason)
+    return [{"c": c, "linear": linear[c], "pipelined": ms} for c, ms in pipelined.items()]
 
 
 FORMULA_RUNS: dict[str, Run] = {
