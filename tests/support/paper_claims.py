@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 from mpiprof.collectives.papers.reports import import_paper
-from mpiprof.collectives.papers.reports.claim_rules import make_claim, read_claims
 from mpiprof.collectives.papers.reports.exhibits import ClaimVerdict, Results
+from mpiprof.collectives.papers.reports.paper_file import import_functions, make_claim, read_file
 
 
 def judge_claim(paper: str, text: str, results: Results) -> ClaimVerdict:
@@ -17,9 +15,7 @@ def judge_claim(paper: str, text: str, results: Results) -> ClaimVerdict:
 
 def judge_rule(paper: str, results: Results, rule: str, *arguments: object) -> ClaimVerdict:
     """Return the verdict of a rule with these arguments."""
-    import_paper(paper)
-    functions: dict[str, object] = {}
-    for module in [name for name in sys.modules if f".papers.reports.{paper}" in name]:
-        functions |= vars(sys.modules[module])
+    stored = read_file(paper)
+    functions = import_functions(stored["modules"])
     entry = {"text": "", "rule": [rule, *arguments]}
-    return make_claim(entry, read_claims(paper)["rules"], functions).check(results)
+    return make_claim(entry, stored["rules"], functions).check(results)

@@ -15,7 +15,7 @@ from mpiprof.collectives.papers.harness import study
 from mpiprof.collectives.papers.harness.case import Options
 from mpiprof.collectives.papers.harness.study import Row
 from mpiprof.collectives.papers.reports import PAPERS, import_paper, paper_report, runs
-from mpiprof.collectives.papers.reports.claim_rules import ClaimRule, judge_cases, read_claims
+from mpiprof.collectives.papers.reports.claim_rules import ClaimRule, judge_cases
 from mpiprof.collectives.papers.reports.exhibits import (
     FAILS,
     HOLDS,
@@ -31,6 +31,7 @@ from mpiprof.collectives.papers.reports.exhibits import (
     judge_share,
     read_paper_values,
 )
+from mpiprof.collectives.papers.reports.paper_file import read_file
 from mpiprof.collectives.papers.reports.paper_report import make_claims_table
 from mpiprof.collectives.papers.reports.runs import (
     Computation,
@@ -81,7 +82,7 @@ def test_every_exhibit_is_obtained(name: str) -> None:
 @pytest.mark.parametrize("name", PAPERS)
 def test_every_check_of_a_paper_judges_a_claim(name: str) -> None:
     import_paper(name)
-    table = read_claims(name)
+    table = read_file(name)
     modules = [m for m in sys.modules if m.startswith(f"mpiprof.collectives.papers.reports.{name}")]
     defined = {
         function

@@ -10,7 +10,7 @@ from support.paper_claims import judge_claim, judge_rule
 from mpiprof.collectives.papers.harness.case import Options
 from mpiprof.collectives.papers.harness.figures import Map
 from mpiprof.collectives.papers.harness.study import Row
-from mpiprof.collectives.papers.reports import rabenseifner, rabenseifner_claims
+from mpiprof.collectives.papers.reports import import_paper, rabenseifner, rabenseifner_claims
 from mpiprof.collectives.papers.reports.exhibits import (
     FAILS,
     HOLDS,
@@ -82,7 +82,7 @@ def test_benefit_over_mpich_1_excludes_recursive_doubling(best: float, state: st
 
 
 def test_only_the_paper_s_protocols_are_simulated() -> None:
-    run = rabenseifner.RUNS["Cray T3E"]
+    run = import_paper("rabenseifner").runs["Cray T3E"]
     assert isinstance(run, Simulation)
     _, cases = run._prepare(quick=True)
     assert {case.name for case in cases} == set(PROTOCOLS)
@@ -118,7 +118,7 @@ def test_the_binary_tree_may_share_the_lead() -> None:
 def test_the_binary_tree_needs_cheaper_messages_one_way(factor: float, state: str) -> None:
     machine = replace(CRAY_T3E, one_way_alpha=factor, one_way_beta=factor)
     options = Options((1024,), processes=(6, 7, 12), only=("allreduce",))
-    run = rabenseifner.RUNS["Cray T3E"]
+    run = import_paper("rabenseifner").runs["Cray T3E"]
     assert isinstance(run, Simulation)
     run = replace(run, quick=options, machine=machine)
     results = make_results(run.obtain(quick=True).rows)

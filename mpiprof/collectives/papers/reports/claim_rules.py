@@ -1,8 +1,6 @@
-"""Judges the claims of a paper by rules, which are data: claims/NAME.json.
+"""Judges the claims of a paper by rules, which are data.
 
-`rules` has rules with parameters, which several claims share. `exhibits` has an object for each
-exhibit, with its claims. A claim names a function (`check`), a rule with arguments (`rule`), or has
-a rule itself. The fields of a rule:
+The fields of a rule are these:
 
 cases: the judged rows, which are those of a run, or those that a function returns.
 paper: further columns with numbers of the paper: exhibit, row and column, which may have fields.
@@ -21,27 +19,20 @@ state: the state of a claim that is not judged.
 
 from __future__ import annotations
 
-import json
 import string
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from functools import partial
+from dataclasses import dataclass, field
 from math import isnan, nan
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, TypeGuard
 
 from mpiprof.collectives.papers.harness.study import Row, format_cell
 from mpiprof.collectives.papers.reports.exhibits import (
-    FOLDER,
     NOT_REPRODUCED,
-    Claim,
     ClaimVerdict,
-    Content,
-    Exhibit,
     Results,
     judge,
     judge_share,
-    show_rows,
 )
 from mpiprof.interface.format_units import (
     format_percent,
@@ -57,7 +48,6 @@ UNITS = {
     "size": format_round_size,
     "time": format_time,
 }
-NO_CONTENT = Content()
 
 
 @dataclass(frozen=True)
@@ -199,62 +189,3 @@ def _test_rows(rows: Sequence[Row], condition: str) -> list[bool]:
 def _split_rows(rows: Sequence[Row], tests: Sequence[bool]) -> tuple[list[Row], list[Row]]:
     pairs = list(zip(rows, tests, strict=True))
     return [row for row, test in pairs if test], [row for row, test in pairs if not test]
-
-
-# ---- the table of a paper
-
-
-def read_claims(name: str) -> Mapping[str, Any]:
-    """Return the rules and exhibits of a paper as stored."""
-    table: Mapping[str, Any] = json.loads((FOLDER / "claims" / f"{name}.json").read_text("utf-8"))
-    return table
-
-
-def read_exhibits(name: str, *modules: ModuleType) -> list[Exhibit]:
-    """Return the exhibits of a paper; the modules have their functions."""
-    functions: dict[str, Any] = {"show_rows": show_rows}
-    for module in modules:
-        functions |= vars(module)
-    table = read_claims(name)
-    exhibits = []
-    for entry in table["exhibits"]:
-        show = _bind(entry["show"], functions) if "show" in entry else lambda _: NO_CONTENT
-        claims = tuple(make_claim(c, table["rules"], functions) for c in entry.get("claims", ()))
-        runs, optional_runs = (tuple(entry.get(key, ())) for key in ("runs", "optional runs"))
-        head = (entry["exhibit"], entry["section"], entry["shows"], runs)
-        exhibits.append(Exhibit(*head, show, claims, optional_runs))
-    return exhibits
-
-
-def make_claim(
-    entry: Mapping[str, Any], rules: Mapping[str, Any], functions: Mapping[str, Any]
-) -> Claim:
-    """Return a claim as stored; the functions are those of the paper's modules."""
-    if "check" in entry:
-        return Claim(entry["text"], _bind(entry["check"], functions))
-    if "rule" in entry:
-        title, *arguments = entry["rule"]
-        names = rules[title].get("parameters", ())
-        entry = entry | _fill(rules[title], dict(zip(names, arguments, strict=True)))
-    make_cases = _bind(entry["cases"], functions)
-    rule = ClaimRule(**{f.name: entry[f.name] for f in fields(ClaimRule) if f.name in entry})
-    return Claim(entry["text"], partial(judge_cases, rule=rule, make_cases=make_cases))
-
-
-def _bind(call: str | Sequence[Any], functions: Mapping[str, Any]) -> Callable[..., Any]:
-    """Return a function with its arguments, or the one that returns the rows of a run."""
-    if isinstance(call, str):
-        return lambda results: results.rows.get(call, [])
-    function, arguments = functions[call[0]], call[1:]
-    return lambda results: function(results, *arguments)
-
-
-def _fill(value: Any, arguments: Mapping[str, Any]) -> Any:
-    """Return a rule whose parameters, such as $size, have their arguments."""
-    if isinstance(value, dict):
-        return {key: _fill(part, arguments) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_fill(part, arguments) for part in value]
-    if value.startswith("$") and value[1:] in arguments:
-        return arguments[value[1:]]
-    return string.Template(value).substitute(arguments)

@@ -1,9 +1,9 @@
 """Entries of a paper's report: its exhibits, how each is obtained, and the claims about it.
 
-A paper is a module with make_paper. An exhibit is a table, figure, formula, theorem or section of
+An exhibit is a table, figure, formula, theorem or section of
 the paper. Its rows come from runs (runs.py), which several exhibits may share. `show` turns
 these rows into figures and tables. A claim's check compares the rows with the paper's statement.
-claims/NAME.json has the exhibits and claims of a paper (claim_rules.py).
+claims/NAME.json has the runs, exhibits and claims of a paper (paper_file.py).
 
 values/NAME.csv has the paper's own numbers. Columns: the exhibit, the row and the column of the
 number in it, the value, its unit, the source, and the line of the number in the paper's text as

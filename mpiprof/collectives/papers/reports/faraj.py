@@ -2,40 +2,27 @@
 
 from __future__ import annotations
 
-import sys
-from dataclasses import replace
 from math import floor, isnan, log10
 
-from mpiprof.collectives.machine import Machine
-from mpiprof.collectives.papers.harness.case import Options
 from mpiprof.collectives.papers.harness.figures import Lines, Panels, Series
 from mpiprof.collectives.papers.harness.study import Row, format_cell
-from mpiprof.collectives.papers.harness.timing import PATTERNS
-from mpiprof.collectives.papers.reports import faraj_adaptive, faraj_programs, machines
-from mpiprof.collectives.papers.reports.claim_rules import is_known, read_exhibits
+from mpiprof.collectives.papers.reports.claim_rules import is_known
 from mpiprof.collectives.papers.reports.exhibits import (
     NOT_REPRODUCED,
     ClaimVerdict,
     Content,
-    Paper,
     Results,
     Table,
 )
 from mpiprof.collectives.papers.reports.faraj_programs import NO_TIMES
-from mpiprof.collectives.papers.reports.runs import CLUSTER, HOUR_S, Measurement, Run, Simulation
 from mpiprof.collectives.papers.studies.arrival import JOINED, KINDS, plot_factors
 from mpiprof.collectives.papers.studies.impact import plot_times
 from mpiprof.interface.format_units import format_round_size, format_share
 
-# Two nodes, so that each rank has a processor. At this rate 64 KB take about as long as on the
-# paper's Beowulf cluster. An idle port sends the bytes of 1 ms at once, which at 500 Mbit/s are the
-# whole message.
-TWO_NODES = ("--cluster", "2x250mbit")
 PLACED_RUNS = ("arrival", "arrival on the cluster")
 MOST_SHARE = 0.99  # of its processor, above which a rank is alone
 TIMER = "a timer replaced the computation, because ranks outnumber processors"
 LARGE = 64 << 10
-LINK = "https://doi.org/10.1007/s10766-008-0070-9"
 Times = dict[int, dict[str, float]]
 
 
@@ -202,36 +189,6 @@ def compare_spreads(
     ]
 
 
-# ---- runs
-
-
-def _simulate(processes: int, machine: Machine, operation: str, per_node: int = 1) -> Simulation:
-    """Return a run of a machine; the root's arrival decides in broadcasts, so all patterns."""
-    full = Options(per_node=per_node, only=(operation,))
-    quick = replace(full, laps=PATTERNS if operation == "bcast" else PATTERNS // 2)
-    return Simulation("impact", processes, full, quick, machine, note=machines.WITH_TRANSPORT)
-
-
-RUNS: dict[str, Run] = {
-    **faraj_programs.RUNS,
-    "arrival": Measurement(("arrival",), 0.27 * HOUR_S, ("arrival", "--quick"), 50),
-    "arrival on the cluster": Measurement(
-        ("arrival", *TWO_NODES), 0.27 * HOUR_S, ("arrival", *TWO_NODES, "--quick"), 50
-    ),
-    **faraj_adaptive.RUNS,
-    "Lemieux": _simulate(32, machines.LEMIEUX, "alltoall", machines.LEMIEUX_PER_NODE),
-    "Lemieux, bcast": _simulate(32, machines.LEMIEUX, "bcast", machines.LEMIEUX_PER_NODE),
-    "Beowulf": _simulate(16, machines.BEOWULF, "alltoall"),
-    "Beowulf, bcast": _simulate(16, machines.BEOWULF, "bcast"),
-    "robust": Measurement(
-        ("robust", *CLUSTER, "--only", "alltoall", "--full"),
-        4 * HOUR_S,
-        ("robust", "-n", "2", "--quick", "--only", "alltoall", "--sizes", "64K"),
-        60,
-    ),
-}
-
-
 def show_impact(results: Results, run: str, operation: str) -> Content:
     """Return the times of algorithms over MAX_IF, for 1 B and 64 KB."""
     panels = []
@@ -239,9 +196,3 @@ def show_impact(results: Results, run: str, operation: str) -> Content:
         rows = results.select(run, operation=operation, bytes=size)
         panels.append(plot_times(f"{operation} of {format_round_size(size)}", rows))
     return Content([Panels(f"{run}: mean time of a process in the call", panels, 2)])
-
-
-def make_paper() -> Paper:
-    """Return the paper with its exhibits."""
-    exhibits = read_exhibits("faraj", faraj_programs, faraj_adaptive, sys.modules[__name__])
-    return Paper("faraj", "Faraj, Patarasuk and Yuan 2008", LINK, RUNS, exhibits)

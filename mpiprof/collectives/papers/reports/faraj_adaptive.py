@@ -13,7 +13,6 @@ from mpiprof.collectives.papers.harness.figures import Lines, Panels, Series
 from mpiprof.collectives.papers.harness.study import Row
 from mpiprof.collectives.papers.reports.exhibits import Content, Results, Table, make_table
 from mpiprof.collectives.papers.reports.faraj_programs import find_places
-from mpiprof.collectives.papers.reports.runs import Computation, Run
 from mpiprof.collectives.papers.studies.apps import WHOLE
 from mpiprof.facts.operations import AUTO, ROBUST
 from mpiprof.interface.format_units import format_round_size
@@ -137,11 +136,6 @@ def compute_message_sizes(_: bool) -> list[Row]:
         for name, (points, bytes_) in PROBLEMS.items()
         for (cluster, size), n in zip(CLUSTERS.items(), points, strict=True)
     ]
-
-
-RUNS: dict[str, Run] = {
-    "message sizes": Computation(compute_message_sizes, "problem size over squared processes")
-}
 
 
 def show_table_11(results: Results) -> Content:

@@ -18,7 +18,6 @@ from mpiprof.collectives.papers.harness.study import Row
 from mpiprof.collectives.papers.reports.claim_rules import is_known
 from mpiprof.collectives.papers.reports.exhibits import Content, Results, Table, make_table
 from mpiprof.collectives.papers.reports.machines import BEOWULF, LEMIEUX
-from mpiprof.collectives.papers.reports.runs import CLUSTER, HOUR_S, Computation, Measurement, Run
 from mpiprof.collectives.papers.studies.apps import ALL, SINGLE_WIDTH, WHOLE
 from mpiprof.collectives.papers.studies.arrival import plot_factors
 from mpiprof.interface.format_units import format_round_size, format_share
@@ -55,20 +54,6 @@ def compare_message_times(results: Results) -> list[Row]:
         paper = results.values.find("Table 1", row["size"], f"{row['machine']} time")
         rows.append(row | {"paper ms": paper, "ratio": row["simulated ms"] / paper})
     return rows
-
-
-RUNS: dict[str, Run] = {
-    "message times": Computation(compute_message_times, "message times of the simulator"),
-    # Two ranks have few arrivals in between: their factors scatter far around the median.
-    "apps": Measurement(
-        ("apps",),
-        0.25 * HOUR_S,
-        ("apps", "--cluster", "8x100mbit", "--quick"),
-        120,
-        ("apps", "--quick"),
-    ),
-    "apps on the cluster": Measurement(("apps", *CLUSTER), 0.3 * HOUR_S),
-}
 
 
 def find_places(results: Results, table: str = "") -> Iterator[tuple[str, list[Row]]]:

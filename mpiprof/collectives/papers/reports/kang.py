@@ -2,58 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from dataclasses import replace
 
-from mpiprof.collectives.machine import DEFAULT, WITH_FAST_MEMORY
-from mpiprof.collectives.papers.harness.case import Options
 from mpiprof.collectives.papers.harness.figures import Lines, Panels, Series
 from mpiprof.collectives.papers.harness.study import Row
-from mpiprof.collectives.papers.reports import kang_theorems, schedule_pictures
-from mpiprof.collectives.papers.reports.claim_rules import read_exhibits
-from mpiprof.collectives.papers.reports.exhibits import (
-    Content,
-    Paper,
-    Results,
-    make_series,
-    make_table,
-)
-from mpiprof.collectives.papers.reports.kang_theorems import THEOREM_RUNS, trace_examples
-from mpiprof.collectives.papers.reports.machines import ASSUMED
-from mpiprof.collectives.papers.reports.runs import Computation, Run, Simulation
+from mpiprof.collectives.papers.reports import machines
+from mpiprof.collectives.papers.reports.exhibits import Content, Results, make_series, make_table
 from mpiprof.interface.format_units import format_round_size
 
 NODE_BYTES = tuple(1 << e for e in range(16, 24))  # 64 KB to 8 MB per node
-QUICK_BYTES = (1 << 16, 1 << 20, 1 << 23)
 OLD, RING = "root_gathering_sequential", "root_gathering_ring"
 TWO_STEP, TEAMS, OURS = "kang_two_step", "kang_teams", "kang"
-ALGORITHMS = (OLD, RING, TWO_STEP, TEAMS, OURS)
 PER_NODE = {64: 1, 256: 1, 2048: 32}  # processes per node of the paper's three configurations
 REGULAR, IRREGULAR = (1, 2, 3, 4), (5, 6, 7, 8)
-
-
-def _simulate(processes: int) -> Simulation:
-    per_node = PER_NODE[processes]
-    full = Options(sizes=tuple(n // per_node for n in NODE_BYTES), per_node=per_node)
-    sizes = QUICK_BYTES if per_node == 1 else QUICK_BYTES[-1:]
-    quick = Options(sizes=tuple(n // per_node for n in sizes), per_node=per_node)
-    machine = WITH_FAST_MEMORY if per_node > 1 else DEFAULT
-    return Simulation("intergroup", processes, full, quick, machine, ALGORITHMS, ASSUMED)
-
-
 # Groups of 16 processes with slower links between them: the links of neighbours differ.
-SLOW_LINKS, SLOWER = "256 processes, slow links", 4
-SLOW_OPTIONS = Options(sizes=NODE_BYTES[-1:], per_node=16)
-RUNS: dict[str, Run] = {
-    "examples": Computation(trace_examples, "simulated, 1 time unit per byte"),
-    **{f"{p} processes": _simulate(p) for p in PER_NODE},
-    SLOW_LINKS: Simulation(
-        "intergroup", 256, SLOW_OPTIONS, machine=replace(DEFAULT, beta=SLOWER * DEFAULT.beta),
-        algorithms=(RING, OURS), note=ASSUMED, labels=(("setting", 6),),
-    ),
-    **THEOREM_RUNS,
-}  # fmt: skip
+SLOW_LINKS = "256 processes, slow links"
 
 
 # ---- figures
@@ -171,11 +134,4 @@ def find_largest(results: Results) -> list[Row]:
     rows = list_limits(results, 256)
     largest = max(row["improvement"] for row in rows if row["setting"] in IRREGULAR)
     slow = {row["algorithm"]: row["mean ms"] for row in results.rows[SLOW_LINKS]}
-    return [{"largest": largest, "slow": slow[RING] / slow[OURS], "factor": SLOWER}]
-
-
-def make_paper() -> Paper:
-    """Return the paper with its exhibits."""
-    exhibits = read_exhibits("kang", schedule_pictures, kang_theorems, sys.modules[__name__])
-    link = "https://doi.org/10.1016/j.parco.2019.04.015"
-    return Paper("kang", "Kang et al. 2019", link, RUNS, exhibits)
+    return [{"largest": largest, "slow": slow[RING] / slow[OURS], "factor": machines.SLOWER}]

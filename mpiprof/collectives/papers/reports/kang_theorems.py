@@ -28,7 +28,6 @@ from mpiprof.collectives.papers.reports.exhibits import (
     judge,
     make_table,
 )
-from mpiprof.collectives.papers.reports.runs import Computation, Run
 from mpiprof.collectives.papers.reports.schedule_pictures import show_schedules, trace_schedule
 from mpiprof.collectives.proofs import prove
 from mpiprof.collectives.schedule import Problem
@@ -339,13 +338,3 @@ def show_theorem_3(results: Results) -> Content:
         "Directions apart: sends and receives of the exchange do not wait for each other.",
     ]
     return Content(drawn.figures, show_bound(results, "theorem 3").tables, notes)
-
-
-THEOREM_RUNS: dict[str, Run] = {
-    "formulas": Computation(compute_formulas, "simulated, 1 time unit per byte", 5, 5),
-    "theorem 1": Computation(compute_theorem_1, "random cases, simulated", 10, 2),
-    "proofs": Computation(compute_proofs, "proofs of schedules", 20, 2),
-    "links": Computation(count_links, "messages of the schedule, simulated", 1),
-    "theorem 3": Computation(compute_cases, "random cases, simulated", 30, 6),
-    "counter-examples": Computation(trace_counter_examples, "simulated, 1 time unit per byte"),
-}

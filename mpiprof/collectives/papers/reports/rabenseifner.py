@@ -14,41 +14,25 @@ compares with MPICH 1 itself. The model of the Cray X1 is fitted to the bandwidt
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import product
 
 from mpiprof.collectives import catalogue
-from mpiprof.collectives.machine import Machine
-from mpiprof.collectives.papers.harness.case import Options
 from mpiprof.collectives.papers.harness.figures import Figure, Lines, Map
 from mpiprof.collectives.papers.harness.study import Row
-from mpiprof.collectives.papers.reports import machines, rabenseifner_claims, schedule_pictures
-from mpiprof.collectives.papers.reports.claim_rules import read_exhibits
+from mpiprof.collectives.papers.reports import machines
 from mpiprof.collectives.papers.reports.exhibits import (
     Content,
-    Paper,
     Results,
     Table,
     make_series,
     make_table,
 )
 from mpiprof.collectives.papers.reports.rabenseifner_claims import (
-    compute_costs,
-    compute_exponents,
     find_benefits,
     find_fastest,
     find_times,
     list_benefits,
-    trace_examples,
-)
-from mpiprof.collectives.papers.reports.runs import (
-    CLUSTER,
-    Computation,
-    Measurement,
-    Run,
-    Simulation,
 )
 from mpiprof.collectives.papers.studies.reduction import PROTOCOLS, make_ratio_map
 from mpiprof.collectives.papers.studies.reduction_profile import (
@@ -101,56 +85,6 @@ def list_savings(results: Results) -> list[Row]:
     """Return the savings over the synthetic profile, which is not the paper's."""
     savings = sum_savings(results.rows["profile"])
     return [{"operation": name, "saving": saving} for name, saving in savings.items()]
-
-
-# ---- runs
-
-T3E_COUNTS = (
-    *range(2, 34),
-    *(36, 48, 60, 61, 64, 65, 66, 77, 80, 96, 97, 100, 128, 129, 130, 131, 192, 235, 251, 256),
-    *(384, 512),
-)
-T3E_SIZES = (8, 32, 128, KB, 4 * KB, 16 * KB, 32 * KB, 64 * KB, 256 * KB, MB, 4 * MB)
-T3E_QUICK_SIZES = (8, 32, KB, 16 * KB, 32 * KB, 256 * KB)
-COUNTS = (2, 3, 4, 8, 12, 16, 24, 31, 32, 48, 64, 96, 128, 256)
-SIZES = (8, 128, KB, 4 * KB, 8 * KB, 32 * KB, 64 * KB, 256 * KB, MB, 2 * MB, 8 * MB)
-QUICK_SIZES = (8, KB, 8 * KB, 32 * KB, 256 * KB, 2 * MB, 8 * MB)
-CLUSTER_COUNTS = (2, 3, 4, 8, 12, 16, 31, 32, 64, 96, 128, 256)
-CLUSTER_SIZES = tuple(KB << i for i in range(0, 13, 2))
-MOST_QUICK = 256  # processes
-RECURSIVE = "recursive_doubling"
-
-
-def _simulate(
-    machine: Machine,
-    counts: Sequence[int] = COUNTS,
-    sizes: tuple[int, ...] = SIZES,
-    quick_sizes: tuple[int, ...] = QUICK_SIZES,
-    *,
-    operations: tuple[str, ...] = BOTH[:1],
-    algorithms: tuple[str, ...] = PROTOCOLS,
-    per_node: int = 1,
-    note: str = machines.ASSUMED,
-    operand: str = "sum",
-) -> Simulation:
-    """Return a simulation of reductions; all operands if `operand` is empty."""
-    full = Options(sizes, processes=tuple(counts), only=operations, per_node=per_node)
-    few = tuple(count for count in counts if count <= MOST_QUICK)
-    quick = replace(full, sizes=quick_sizes, processes=few) if quick_sizes else None
-    labels = (("operand", operand),) if operand else ()
-    run = ("reduction", max(counts), full, quick)
-    return Simulation(*run, machine, algorithms, note, labels)
-
-
-LIBRARY_WORDS = (
-    *("reduction", *CLUSTER, "--processes", "9,12,15,16"),
-    *("--sizes", "8K,256K,1M", "--only", ",".join((*BOTH, "native", *PROTOCOLS))),
-)
-# A number off powers of two, and a power of two, for which libraries have the paper's protocols.
-QUICK_LIBRARY_WORDS = (
-    *("reduction", "--cluster", "8x100mbit", "--processes", "7,8", "--sizes", "256K,1M"),
-    *("--only", "allreduce,native,halving_doubling,binary_blocks,ring"),
-)
 
 
 # ---- figures
@@ -255,7 +189,7 @@ def list_library_ratios(results: Results) -> list[Row]:
 
 def list_ratios(results: Results, run: str, operation: str, operand: str) -> list[Row]:
     """Return the ratios to the stand-in, which cannot reproduce a claim about the library."""
-    excluded = RECURSIVE if run.startswith("IBM SP") else ""
+    excluded = "recursive_doubling" if run.startswith("IBM SP") else ""
     return list_benefits(results, run, excluded, operation=operation, operand=operand)
 
 
@@ -315,31 +249,3 @@ def list_bandwidths(results: Results) -> list[Row]:
     """Return the paper's times and bandwidths."""
     times = results.values.column("Bandwidths", "time")
     return [{"row": row, "computed": X1_BYTES / ms / 1e3} for row, ms in times.items()]
-
-
-T3E_CASES = (machines.CRAY_T3E, T3E_COUNTS, T3E_SIZES, T3E_QUICK_SIZES)
-MYRINET_CASES = (machines.MYRINET, CLUSTER_COUNTS, CLUSTER_SIZES, ())
-RUNS: dict[str, Run] = {
-    "examples": Computation(trace_examples, "simulated, 1 time unit per byte"),
-    "costs": Computation(compute_costs, "simulated beside the formulas"),
-    "exponents": Computation(compute_exponents, "computed"),
-    T3E: _simulate(*T3E_CASES),
-    T3E_ALL: _simulate(*T3E_CASES, algorithms=()),
-    "IBM SP, process per CPU": _simulate(machines.IBM_SP, per_node=8),
-    "IBM SP, process per node": _simulate(machines.IBM_SP),
-    "Myrinet, process per CPU": _simulate(*MYRINET_CASES, per_node=2),
-    "Myrinet, process per node": _simulate(*MYRINET_CASES),
-    "Cray T3E, sum and maxloc": _simulate(machines.CRAY_T3E, operations=BOTH, operand=""),
-    "Cray X1": _simulate(machines.CRAY_X1, operations=BOTH, note=machines.FITTED_X1),
-    "library here": Measurement(LIBRARY_WORDS, 900, QUICK_LIBRARY_WORDS, 45),
-    X1_BANDWIDTHS: Computation(compute_bandwidths, f"simulated; times {machines.FITTED_X1}"),
-    "profile": Computation(compute_profile, f"simulated Cray T3E ({machines.ASSUMED})"),
-}
-
-
-def make_paper() -> Paper:
-    """Return the paper with its exhibits."""
-    modules = (schedule_pictures, rabenseifner_claims, sys.modules[__name__])
-    exhibits = read_exhibits("rabenseifner", *modules)
-    citation = "Rabenseifner and Adamidis 2004"
-    return Paper("rabenseifner", citation, "https://www.cug.org", RUNS, exhibits)

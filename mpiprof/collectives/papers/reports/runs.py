@@ -33,8 +33,6 @@ from mpiprof.interface.progress import Progress, show_work
 from mpiprof.launch.mpiexec import find_failure
 from mpiprof.launch.program import verb_command
 
-CLUSTER = ("--cluster", "16x100mbit")  # the emulated cluster of all measurements
-HOUR_S = 3600.0
 RESULTS = "results"  # folder beside the reports, with a folder for each paper
 CODE = ("bench", "model", "lib/libmpiprof-schedule.so")  # below the package
 

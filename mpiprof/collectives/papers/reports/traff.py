@@ -8,7 +8,6 @@ a node share one port to other nodes. The paper's ring is in the order of nodes 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -16,19 +15,13 @@ import numpy as np
 
 from mpiprof.collectives import catalogue
 from mpiprof.collectives.distributions import DISTRIBUTIONS
-from mpiprof.collectives.machine import Machine
-from mpiprof.collectives.papers.harness.case import Options
 from mpiprof.collectives.papers.harness.figures import Bars, Lines, Panels, Series
 from mpiprof.collectives.papers.harness.study import Row
-from mpiprof.collectives.papers.reports import machines, schedule_pictures, traff_claims
-from mpiprof.collectives.papers.reports.claim_rules import read_exhibits
-from mpiprof.collectives.papers.reports.exhibits import Content, Paper, Results, make_table
-from mpiprof.collectives.papers.reports.runs import Computation, Run, Simulation
+from mpiprof.collectives.papers.reports import machines
+from mpiprof.collectives.papers.reports.exhibits import Content, Results, make_table
 from mpiprof.collectives.papers.reports.schedule_pictures import show_schedules
 from mpiprof.collectives.papers.reports.traff_claims import (
     FIGURE_8_CALLS,
-    FORMULA_RUNS,
-    SMALL_BLOCKS,
     find_curves,
     find_idle_curves,
 )
@@ -103,74 +96,7 @@ def show_communicators(results: Results) -> Content:
     return Content([Panels(title, panels, 2)], [make_table("Times", rows)])
 
 
-KB, MB = 1 << 10, 1 << 20
-INFINIBAND_BLOCKS = (32 * KB, 64 * KB, 128 * KB, 512 * KB, MB)
 DISTRIBUTION_NUMBERS = {"broadcast": 2, "spike": 3, "decreasing": 5, "geometric": 6}
-
-
-def _simulate(
-    processes: int,
-    machine: Machine,
-    only: str,
-    sizes: Sequence[int],
-    quick: Sequence[int],
-    blocks: Sequence[int] = (32 * KB,),
-    per_node: int = 1,
-    counts: Sequence[int] = (),
-) -> Simulation:
-    """Return a simulation of the linear ring, and of the pipelined ring at these block sizes."""
-    words = tuple(only.split())
-    full = Options(tuple(sizes), tuple(blocks), tuple(counts), only=words, per_node=per_node)
-    note = machines.MEASURED if machine == machines.GIGABIT else machines.ASSUMED
-    choices = ("linear_ring", *(f"pipelined_ring:block_size={b}" for b in blocks))
-    short = replace(full, sizes=tuple(quick))
-    return Simulation("allgatherv", processes, full, short, machine, choices, note)
-
-
-SX8_SIZES = tuple(64 * KB << i for i in range(10))  # to 32 MB
-SMALL_SIZES = tuple(KB << i for i in range(0, 14, 2))
-SICORTEX_SIZES = tuple(64 << i for i in range(0, 11, 2))
-RUNS: dict[str, Run] = {
-    **FORMULA_RUNS,
-    "permuted": Computation(
-        compare_communicators, "simulated; 30 nodes of the NEC SX-8 with one port each", 90, 30
-    ),
-    "NEC SX-8": _simulate(
-        30, machines.NEC_SX8, "regular broadcast spike half_full decreasing geometric",
-        SX8_SIZES, SX8_SIZES[::3], (MB,),
-    ),
-    "NEC SX-8, 8 per node": _simulate(
-        240, machines.NEC_SX8, "broadcast spike", SX8_SIZES, SX8_SIZES[::3], (MB,), 8
-    ),
-    "InfiniBand": _simulate(
-        32, machines.INFINIBAND, "regular spike decreasing", SX8_SIZES[:8], SX8_SIZES[:8:3],
-        INFINIBAND_BLOCKS, 2,
-    ),
-    # Smaller blocks than the paper's: see compare_small_blocks.
-    SMALL_BLOCKS: _simulate(
-        32, machines.INFINIBAND, "decreasing", SX8_SIZES[:4:3], SX8_SIZES[:4:3], (2 * KB,), 2
-    ),
-    "Gigabit Ethernet": _simulate(
-        96, machines.GIGABIT, "broadcast spike geometric", SMALL_SIZES, SMALL_SIZES[::2],
-        per_node=4,
-    ),
-    "Gigabit Ethernet, processes": _simulate(
-        96, machines.GIGABIT, "geometric", SMALL_SIZES, SMALL_SIZES[::2], per_node=4,
-        counts=(4, 8, 16, 32, 48, 64, 96),
-    ),
-    "SiCortex": _simulate(
-        5772, machines.SICORTEX, "geometric", SICORTEX_SIZES, (1024, 16 * KB)
-    ),
-    "Blue Gene/P, sizes": _simulate(
-        65536, machines.BLUE_GENE_P, "geometric", (8, 64, 512, 4096), (8, 64, 512, 4096)
-    ),
-    "Blue Gene/P, processes": _simulate(
-        65536, machines.BLUE_GENE_P, "geometric", (64,), (64,),
-        counts=(1024, 2048, 4096, 8192, 16384, 32768),
-    ),
-}  # fmt: skip
-
-
 # ---- figures
 
 
@@ -238,10 +164,3 @@ def show_figure_10(results: Results) -> Content:
     both = processes + [row for row in sizes if row["c"] == 64]
     right = _plot(both, "geometric", "processes", "c = 64 B")
     return Content([Panels("Geometric, B = 32 KB", [left, right], 2)])
-
-
-def make_paper() -> Paper:
-    """Return the paper with its exhibits."""
-    exhibits = read_exhibits("traff", schedule_pictures, traff_claims, sys.modules[__name__])
-    link = "https://doi.org/10.1177/1094342009359013"
-    return Paper("traff", "Träff et al. 2009", link, RUNS, exhibits)

@@ -10,7 +10,6 @@ from mpiprof.collectives.machine import Machine
 from mpiprof.collectives.papers.harness.study import Row
 from mpiprof.collectives.papers.reports.exhibits import Content, Results, make_table
 from mpiprof.collectives.papers.reports.machines import GIGABIT, INFINIBAND
-from mpiprof.collectives.papers.reports.runs import Computation, Run
 from mpiprof.collectives.papers.reports.schedule_pictures import trace_schedule
 from mpiprof.collectives.pipeline_formulas import (
     best_ring_block,
@@ -242,10 +241,3 @@ def list_idle_times(results: Results) -> list[Row]:
     rows = results.select("Gigabit Ethernet", distribution="broadcast")
     linear, pipelined = _split_rings(rows, "idle ms")
     return [{"c": c, "linear": linear[c], "pipelined": ms} for c, ms in pipelined.items()]
-
-
-FORMULA_RUNS: dict[str, Run] = {
-    "examples": Computation(trace_examples, "simulated; Figure 8 with Gigabit Ethernet", 2, 2),
-    "rounds": Computation(count_rounds, "rounds of the schedules"),
-    "block sizes": Computation(compare_block_sizes, "simulated with Gigabit Ethernet", 3, 3),
-}
