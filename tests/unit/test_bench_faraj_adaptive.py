@@ -6,7 +6,7 @@ import pytest
 from support.paper_claims import judge_rule
 
 from mpiprof.collectives.papers.harness.study import Row
-from mpiprof.collectives.papers.reports import faraj_adaptive, import_paper
+from mpiprof.collectives.papers.reports import faraj, import_paper
 from mpiprof.collectives.papers.reports.exhibits import (
     FAILS,
     HOLDS,
@@ -111,7 +111,7 @@ def test_auto_is_behind_only_if_that_is_sure() -> None:
 def test_a_quick_report_lacks_settings() -> None:
     quick = results(setting(64 << 10, 50, 1), setting(64 << 10, 50, 10))
     figure_13 = next(exhibit for exhibit in list_exhibits() if exhibit.number == "Figure 13")
-    assert figure_13.show(quick).notes == [faraj_adaptive.NO_ROWS]
+    assert figure_13.show(quick).notes == [faraj.NO_ROWS]
     gain, rival = (claim.check(quick) for claim in figure_13.claims)
-    assert gain.state == NOT_REPRODUCIBLE and gain.reason.endswith(faraj_adaptive.NO_ROWS)
+    assert gain.state == NOT_REPRODUCIBLE and gain.reason.endswith(faraj.NO_ROWS)
     assert rival.state == NOT_REPRODUCED

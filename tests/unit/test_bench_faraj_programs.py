@@ -11,7 +11,7 @@ from support.paper_claims import judge_claim, judge_rule
 from mpiprof.account.aggregate import RANGE_NAMES
 from mpiprof.collectives.papers.harness.figures import Bars, Lines, Panels
 from mpiprof.collectives.papers.harness.study import Row
-from mpiprof.collectives.papers.reports import faraj, faraj_adaptive, faraj_programs, import_paper
+from mpiprof.collectives.papers.reports import faraj, faraj_programs, import_paper
 from mpiprof.collectives.papers.reports.exhibits import (
     FAILS,
     HOLDS,
@@ -288,7 +288,7 @@ def test_single_instances_after_computation() -> None:
 
 
 def test_message_sizes_of_table_11() -> None:
-    results = make_results(message_sizes=faraj_adaptive.compute_message_sizes(True))
+    results = make_results(message_sizes=faraj.compute_message_sizes(True))
     verdict = judge_claim("faraj", "A message has the problem", results)
     assert verdict.state == HOLDS and verdict.reason.startswith("16 of 16")
 
@@ -304,7 +304,7 @@ def test_table_12_has_the_paper_s_columns() -> None:
         {"program": "hydro", "routine": WHOLE, **dict.fromkeys(chosen, ""), **whole},
     ]
     results = make_results(apps=rows)
-    measured, paper = faraj_adaptive.show_table_12(results).tables
+    measured, paper = faraj.show_table_12(results).tables
     assert list(measured.columns) == ["program", "implem.", "comm.", "total"]
     assert [row["implem."] for row in measured.rows] == [
         "NATIVE", *("ROBUST", "speed-up", "algorithm"), *("auto", "speed-up", "algorithm")

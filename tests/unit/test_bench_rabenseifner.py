@@ -10,7 +10,7 @@ from support.paper_claims import judge_claim, judge_rule
 from mpiprof.collectives.papers.harness.case import Options
 from mpiprof.collectives.papers.harness.figures import Map
 from mpiprof.collectives.papers.harness.study import Row
-from mpiprof.collectives.papers.reports import import_paper, rabenseifner, rabenseifner_claims
+from mpiprof.collectives.papers.reports import import_paper, rabenseifner
 from mpiprof.collectives.papers.reports.exhibits import (
     FAILS,
     HOLDS,
@@ -35,7 +35,7 @@ def make_results(rows: list[Row], run: str = "Cray T3E") -> Results:
 
 def test_of_equally_fast_protocols_the_simplest_is_in_the_map() -> None:
     rows = make_rows(8, 32, ring=2.0, binary_blocks=1.0, halving_doubling=1.0, binary_tree=3.0)
-    assert rabenseifner_claims.find_fastest(rows) == {(8, 32): "halving_doubling"}
+    assert rabenseifner.find_fastest(rows) == {(8, 32): "halving_doubling"}
     others = rows + make_rows(8, 32, circulant=0.5)
     results = make_results(rows)
     results = replace(results, rows={**results.rows, "Cray T3E, all algorithms": others})
@@ -47,7 +47,7 @@ def test_of_equally_fast_protocols_the_simplest_is_in_the_map() -> None:
 
 def test_differences_of_exponents_are_the_paper_s() -> None:
     """100 = 2^6 + 2^5 + 2^2 has the difference 3."""
-    rows = rabenseifner_claims.compute_exponents(True)
+    rows = rabenseifner.compute_exponents(True)
     assert {"processes": 100, "difference": 3} in rows
     verdict = judge_claim(
         "rabenseifner", "The paper's nine numbers", make_results(rows, "exponents")
@@ -76,7 +76,7 @@ def test_the_rule_for_binary_blocks() -> None:
 @pytest.mark.parametrize(("best", "state"), [(2.0, HOLDS), (1.0, FAILS)])
 def test_benefit_over_mpich_1_excludes_recursive_doubling(best: float, state: str) -> None:
     rows = make_rows(8, 4096, binary_tree=10.0, recursive_doubling=0.5, ring=best)
-    assert rabenseifner_claims.find_benefits(rows) == {(8, 4096): 10.0 / best}
+    assert rabenseifner.find_benefits(rows) == {(8, 4096): 10.0 / best}
     results = make_results(rows, "Myrinet, process per CPU")
     assert judge_rule("rabenseifner", results, "benefit", "process per CPU").state == state
 
@@ -92,7 +92,7 @@ def test_only_the_paper_s_protocols_are_simulated() -> None:
 @pytest.mark.heavy
 def test_formulas_with_one_way_costs() -> None:
     """With a half, two formulas charge both ways for messages one way to removed processes."""
-    results = make_results(rabenseifner_claims.compute_costs(True), "costs")
+    results = make_results(rabenseifner.compute_costs(True), "costs")
     assert judge_claim("rabenseifner", "The formulas describe", results).state == HOLDS
     verdict = judge_claim("rabenseifner", "With one-way costs of a half", results)
     assert verdict.state == HOLDS and verdict.reason.startswith("33 of 33 cases")

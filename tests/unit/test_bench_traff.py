@@ -8,7 +8,7 @@ import pytest
 from support.paper_claims import judge_claim, judge_rule
 
 from mpiprof.collectives.papers.harness.study import Row
-from mpiprof.collectives.papers.reports import traff, traff_claims
+from mpiprof.collectives.papers.reports import traff
 from mpiprof.collectives.papers.reports.exhibits import (
     FAILS,
     HOLDS,
@@ -39,7 +39,7 @@ def make_results(run: str, rows: list[Row]) -> Results:
 
 def test_the_example_has_the_paper_s_rounds() -> None:
     """9 blocks, and 3 empty processes: 9 - 1 + 3 // 3 rounds, and 12 blocks - 1 by (1)."""
-    rows = traff_claims.count_rounds(True)
+    rows = traff.count_rounds(True)
     results = make_results("rounds", rows)
     assert judge_claim("traff", "The example takes 9 rounds", results).state == HOLDS
     by_name = {row["distribution"]: row for row in rows}
@@ -59,12 +59,12 @@ def test_more_rounds_than_formula_1_are_reported() -> None:
 
 def test_a_block_that_is_too_large_is_the_linear_ring() -> None:
     rows = make_rows("spike", (1, 2.0, None), (4, 8.0, 2.0))
-    curves = traff_claims.find_curves(rows, "spike")
+    curves = traff.find_curves(rows, "spike")
     assert curves == {
         "linear ring": [(1, 2.0), (4, 8.0)],
         "pipelined, B = 1 MB": [(1, 2.0), (4, 2.0)],
     }
-    compared = traff_claims.list_curves(make_results("NEC SX-8", rows), "NEC SX-8", "spike")
+    compared = traff.list_curves(make_results("NEC SX-8", rows), "NEC SX-8", "spike")
     assert [(row["c"], row["ratio"]) for row in compared] == [(1, 1.0), (4, 4.0)]
 
 
@@ -112,7 +112,7 @@ def test_points_at_which_the_rings_are_the_same_are_no_evidence() -> None:
 
 def test_blocks_smaller_than_the_paper_s_show_the_effect() -> None:
     same, slower = (make_rows("decreasing", (1 << 20, 4.0, ms)) for ms in (3.0, 5.0))
-    runs = {"InfiniBand": same, traff_claims.SMALL_BLOCKS: slower}
+    runs = {"InfiniBand": same, traff.SMALL_BLOCKS: slower}
     judged = Results(runs, read_paper_values("traff"))
     assert judge_claim("traff", "For decreasing", judged).state == HOLDS
 
