@@ -7,7 +7,7 @@ from support.paper_claims import judge_claim, judge_rule
 
 from mpiprof.collectives.papers.harness.figures import Lines, Panels
 from mpiprof.collectives.papers.harness.study import Row
-from mpiprof.collectives.papers.reports import faraj
+from mpiprof.collectives.papers.reports import import_paper
 from mpiprof.collectives.papers.reports.exhibits import (
     FAILS,
     HOLDS,
@@ -105,9 +105,8 @@ def test_the_best_of_balanced_arrivals_changes(late_ms: float, state: str) -> No
 
 
 def test_plots_over_the_imbalance() -> None:
-    content = faraj.show_impact(
-        make_impact({1: {"pair": 1.0}, 9: {"pair": 2.0}}), "Lemieux", "alltoall"
-    )
+    (exhibit,) = [e for e in import_paper("faraj").exhibits if e.number == "Figure 7"]
+    content = exhibit.show(make_impact({1: {"pair": 1.0}, 9: {"pair": 2.0}}))
     (figure,) = content.figures
     assert isinstance(figure, Panels)
     small = figure.figures[0]

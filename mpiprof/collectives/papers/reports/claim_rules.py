@@ -50,11 +50,14 @@ UNITS = {
 }
 
 
+MakeCases = Callable[[Results], Any]  # returns rows, or the verdict without them
+
+
 @dataclass(frozen=True)
 class ClaimRule:
     """The fields of a rule, except for its cases; see the module's description."""
 
-    reason: str
+    reason: str = ""
     agrees: str = ""
     where: str = ""
     paper: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -131,16 +134,12 @@ def summarize_cases(rows: Sequence[Row], template: str) -> dict[str, Any]:
 # ---- verdicts
 
 
-def judge_cases(
-    results: Results, rule: ClaimRule, make_cases: Callable[[Results], Sequence[Row] | ClaimVerdict]
-) -> ClaimVerdict:
+def judge_cases(results: Results, rule: ClaimRule, make_cases: MakeCases) -> ClaimVerdict:
     """Return the verdict of a rule on its cases."""
     cases = make_cases(results)
     if isinstance(cases, ClaimVerdict):
         return cases
-    rows = _add_columns(results, rule, cases)
-    selected = _test_rows(rows, rule.where)
-    chosen, rest = _split_rows(rows, selected)
+    chosen, rest = select_cases(results, rule, cases)
     unknown = any(not is_known(row[name]) for row in chosen for name in rule.known)
     if rule.missing and (unknown or not chosen):
         return ClaimVerdict(rule.state or NOT_REPRODUCED, rule.missing)
@@ -157,8 +156,13 @@ def judge_cases(
     return judge_share(len(right), len(chosen), reason)
 
 
-def _add_columns(results: Results, rule: ClaimRule, cases: Sequence[Row]) -> list[Row]:
-    """Return the cases with the paper's numbers, NaN if it has none, and the computed columns."""
+def select_cases(
+    results: Results, rule: ClaimRule, cases: Sequence[Row]
+) -> tuple[list[Row], list[Row]]:
+    """Return the cases of a rule with its further columns, and those that it leaves out.
+
+    Numbers that the paper does not have are NaN.
+    """
     rows = [dict(row) for row in cases]
     for name, (exhibit, *identity) in rule.paper.items():
         for row in rows:
@@ -167,7 +171,7 @@ def _add_columns(results: Results, rule: ClaimRule, cases: Sequence[Row]) -> lis
     for name, expression in rule.let.items():
         for row, value in zip(rows, _evaluate(rows, expression), strict=True):
             row[name] = value
-    return rows
+    return _split_rows(rows, _test_rows(rows, rule.where))
 
 
 def _evaluate(rows: Sequence[Row], expression: str) -> list[Any]:

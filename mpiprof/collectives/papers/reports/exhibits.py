@@ -212,12 +212,6 @@ def make_table(title: str, rows: Sequence[Row]) -> Table:
     return Table(title, tuple(rows[0]), rows)
 
 
-def show_rows(results: Results, run: str, title: str, *columns: str) -> Content:
-    """Return all rows of a run as a table, of all columns unless some are named."""
-    rows = results.rows[run]
-    return Content(tables=[Table(title, columns or tuple(rows[0]), rows)])
-
-
 def make_series(
     rows: Sequence[Row], x: str, y: str, by: str, names: Mapping[Any, str]
 ) -> list[Series]:

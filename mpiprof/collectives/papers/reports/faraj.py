@@ -25,9 +25,8 @@ from mpiprof.collectives.papers.reports.exhibits import (
 from mpiprof.collectives.papers.reports.faraj_programs import NO_TIMES, find_places
 from mpiprof.collectives.papers.studies.apps import WHOLE
 from mpiprof.collectives.papers.studies.arrival import JOINED, KINDS, plot_factors
-from mpiprof.collectives.papers.studies.impact import plot_times
 from mpiprof.facts.operations import AUTO, ROBUST
-from mpiprof.interface.format_units import format_round_size, format_share
+from mpiprof.interface.format_units import format_share
 
 PLACED_RUNS = ("arrival", "arrival on the cluster")
 MOST_SHARE = 0.99  # of its processor, above which a rank is alone
@@ -196,15 +195,6 @@ def compare_spreads(
     ]
 
 
-def show_impact(results: Results, run: str, operation: str) -> Content:
-    """Return the times of algorithms over MAX_IF, for 1 B and 64 KB."""
-    panels = []
-    for size in (1, LARGE):
-        rows = results.select(run, operation=operation, bytes=size)
-        panels.append(plot_times(f"{operation} of {format_round_size(size)}", rows))
-    return Content([Panels(f"{run}: mean time of a process in the call", panels, 2)])
-
-
 # ---- Section 7: native, the paper's routine, and auto
 
 FACTORS = {"Figure 12": 1, "Table 9": 1, "Figure 13": 100}  # MAX_IF
@@ -225,43 +215,6 @@ def select_settings(results: Results, exhibit: str) -> list[Row]:
         times = {row["computation ms"] for row in rows if row["MAX_IF"] == largest}
         rows = [row for row in rows if row["computation ms"] in times]
     return rows
-
-
-SHOWN = ("native", "robust", "auto", "best")
-SIZE_COLUMNS = ("bytes", "computation ms", *(f"{name} ms" for name in SHOWN), "native / robust")
-
-
-def show_sizes(results: Results, exhibit: str) -> Content:
-    """Return the times of native, robust and auto over the size, for each computation time."""
-    rows = select_settings(results, exhibit)
-    if not rows:
-        return Content(notes=[NO_ROWS])
-    panels = []
-    for computation in sorted({row["computation ms"] for row in rows}):
-        settings = [row for row in rows if row["computation ms"] == computation]
-        sizes = [row["bytes"] for row in settings]
-        lines = [Series(name, sizes, [row[f"{name} ms"] for row in settings]) for name in SHOWN]
-        title = f"{computation} ms of computation"
-        panels.append(Lines(title, lines, "size", "ms", ticks=format_round_size))
-    figure = Panels(f"MAX_IF {FACTORS[exhibit]}", panels, 2)
-    return Content([figure], [Table("Times", SIZE_COLUMNS, rows)])
-
-
-def show_table(results: Results, exhibit: str, label: str, unit: str) -> Content:
-    """Return the times of both routines and of auto over a label, and the paper's speed-ups."""
-    columns = (
-        *("native ms", "robust ms", "auto ms", "native / robust", "native / auto"),
-        *("robust algorithm", "algorithm", "robust probes", "probes"),
-    )
-    table_rows = []
-    for row in select_settings(results, exhibit):
-        paper = results.values.column(exhibit, unit.format(row[label]))
-        speedups = {f"{m} %": paper.get(f"{m} speed-up", "") for m in MACHINES}
-        table_rows.append({label: row[label]} | {c: row[c] for c in columns} | speedups)
-    if not table_rows:
-        return Content(notes=[NO_ROWS])
-    note = "The columns of machines are the paper's speed-ups of ROBUST over NATIVE in percent."
-    return Content(tables=[make_table(exhibit, table_rows)], notes=[note])
 
 
 def list_ratios(results: Results, exhibit: str, column: str) -> list[Row]:
@@ -315,22 +268,6 @@ def compute_message_sizes(_: bool) -> list[Row]:
         for name, (points, bytes_) in PROBLEMS.items()
         for (cluster, size), n in zip(CLUSTERS.items(), points, strict=True)
     ]
-
-
-def show_table_11(results: Results) -> Content:
-    """Return the message sizes by number of processes, beside the paper's."""
-    find, series = results.values.find, []
-    table_rows = [
-        row | {"paper KB": find("Table 11", row["program"], row["cluster"])}
-        for row in results.rows["message sizes"]
-    ]
-    for name in PROBLEMS:
-        rows = [row for row in table_rows if row["program"] == name]
-        sizes, simulated, paper = ([r[c] for r in rows] for c in ("processes", "KB", "paper KB"))
-        series.append(Series(name, sizes, simulated))
-        series.append(Series(f"{name}, paper", sizes, paper, dashed=True))
-    figure = Lines("Messages of the all-to-all", series, "processes", "KB", ticks="{:.0f}".format)
-    return Content([figure], [make_table("Message sizes", table_rows)])
 
 
 def show_table_12(results: Results) -> Content:

@@ -88,12 +88,6 @@ def compute_formulas(_: bool) -> list[Row]:
     return rows
 
 
-def show_formulas(results: Results, formula: str) -> Content:
-    """Return the table of a formula."""
-    rows = results.select("formulas", formula=formula)
-    return Content(tables=[make_table("Simulated time and formula", rows)])
-
-
 # ---- theorems
 
 

@@ -3,7 +3,8 @@
 `modules` have the functions that the file names, and `lists` are values that several runs share.
 A run is a function (`compute`), a simulated study (`study`), or the words of a measurement
 (`measure`), with its approximate duration. Machines and notes are those of machines.py. `quick` has
-the different options of a quick run. An exhibit is shown by a function with its arguments. A claim
+the different options of a quick run. An exhibit is shown by a function with its arguments, or by a
+view (views.py). A claim
 names a function (`check`), a rule with arguments (`rule`), or has a rule itself (claim_rules.py).
 """
 
@@ -27,9 +28,10 @@ from mpiprof.collectives.papers.reports.exhibits import (
     Content,
     Exhibit,
     Paper,
-    show_rows,
+    Results,
 )
 from mpiprof.collectives.papers.reports.runs import Computation, Measurement, Run, Simulation
+from mpiprof.collectives.papers.reports.views import show_view
 
 Entry = Mapping[str, Any]
 MACHINES: Entry = vars(machine) | vars(machines)
@@ -54,7 +56,7 @@ def read_paper(name: str) -> Paper:
 
 def import_functions(modules: Sequence[str]) -> Entry:
     """Return what the modules of a paper define, by name."""
-    functions: dict[str, Any] = {"show_rows": show_rows}
+    functions: dict[str, Any] = {}
     for module in modules:
         functions |= vars(importlib.import_module(f"{__package__}.{module}"))
     return functions
@@ -85,11 +87,18 @@ def _make_options(options: Options, entry: Entry) -> Options:
 
 
 def _make_exhibit(entry: Entry, rules: Entry, functions: Entry) -> Exhibit:
-    show = _bind(entry["show"], functions) if "show" in entry else lambda _: NO_CONTENT
+    show = _make_show(entry["show"], functions) if "show" in entry else lambda _: NO_CONTENT
     claims = tuple(make_claim(claim, rules, functions) for claim in entry.get("claims", ()))
     runs, optional_runs = (tuple(entry.get(key, ())) for key in ("runs", "optional runs"))
     head = (entry["exhibit"], entry["section"], entry["shows"])
     return Exhibit(*head, runs, show, claims, optional_runs)
+
+
+def _make_show(entry: Entry | Sequence[Any], functions: Entry) -> Callable[[Results], Content]:
+    if not isinstance(entry, Mapping):
+        return _bind(entry, functions)
+    cases = _bind(entry["cases"], functions)
+    return partial(show_view, view=entry, query=_make_rule(entry), make_cases=cases)
 
 
 def make_claim(entry: Entry, rules: Entry, functions: Entry) -> Claim:
@@ -100,9 +109,12 @@ def make_claim(entry: Entry, rules: Entry, functions: Entry) -> Claim:
         title, *arguments = entry["rule"]
         parameters = rules[title].get("parameters", ())
         entry = entry | _fill(rules[title], dict(zip(parameters, arguments, strict=True)))
-    rule = ClaimRule(**{f.name: entry[f.name] for f in fields(ClaimRule) if f.name in entry})
     make_cases = _bind(entry["cases"], functions)
-    return Claim(entry["text"], partial(judge_cases, rule=rule, make_cases=make_cases))
+    return Claim(entry["text"], partial(judge_cases, rule=_make_rule(entry), make_cases=make_cases))
+
+
+def _make_rule(entry: Entry) -> ClaimRule:
+    return ClaimRule(**{f.name: entry[f.name] for f in fields(ClaimRule) if f.name in entry})
 
 
 def _bind(call: str | Sequence[Any], functions: Entry) -> Callable[..., Any]:

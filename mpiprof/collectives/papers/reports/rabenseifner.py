@@ -29,13 +29,7 @@ from mpiprof.collectives.machine import Machine
 from mpiprof.collectives.papers.harness.figures import Lines, Map
 from mpiprof.collectives.papers.harness.study import Row
 from mpiprof.collectives.papers.reports import machines
-from mpiprof.collectives.papers.reports.exhibits import (
-    Content,
-    Results,
-    Table,
-    make_series,
-    make_table,
-)
+from mpiprof.collectives.papers.reports.exhibits import Content, Results, Table, make_series
 from mpiprof.collectives.papers.reports.schedule_pictures import trace_schedule
 from mpiprof.collectives.papers.studies.reduction import MPICH_1, PROTOCOLS, make_ratio_map
 from mpiprof.collectives.papers.studies.reduction_profile import (
@@ -379,17 +373,6 @@ def compute_bandwidths(_: bool) -> list[Row]:
             | {"time ms": ns / 1e6, "MB/s": 1e3 * X1_BYTES / ns}
         )
     return rows
-
-
-def show_bandwidths(results: Results) -> Content:
-    """Return the fitted and predicted bandwidths beside the paper's."""
-    paper = results.values.column("Bandwidths", "bandwidth")
-    rows = [
-        row | {"paper MB/s": paper[f"{row['operation']}, sum, {row['processes']} processes"]}
-        for row in results.rows[X1_BANDWIDTHS]
-    ]
-    title = "Bandwidths of 8 MB: fitted on 64 processes, predicted on 116"
-    return Content(tables=[make_table(title, rows)])
 
 
 def list_bandwidths(results: Results) -> list[Row]:

@@ -136,16 +136,6 @@ def compare_block_sizes(_: bool) -> list[Row]:
     return rows
 
 
-def show_block_sizes(results: Results) -> Content:
-    """Return the table of block sizes."""
-    rows = results.rows["block sizes"]
-    note = (
-        "(2) has (p + z)/2 where the number of rounds before it has (p - z)/2, for z processes "
-        "without data. The second size has the correct sign."
-    )
-    return Content(tables=[make_table("Block sizes", rows)], notes=[note])
-
-
 # ---- curves of the rings
 
 
@@ -323,7 +313,6 @@ def show_communicators(results: Results) -> Content:
     return Content([Panels(title, panels, 2)], [make_table("Times", rows)])
 
 
-DISTRIBUTION_NUMBERS = {"broadcast": 2, "spike": 3, "decreasing": 5, "geometric": 6}
 # ---- figures
 
 
@@ -334,21 +323,14 @@ def _plot(rows: Sequence[Row], distribution: str, x: str = "c", title: str = "")
     return Lines(title or distribution, series, x, "ms", ticks=ticks)
 
 
-def show_figure_4(results: Results) -> Content:
-    """Return the six plots of the NEC SX-8."""
-    runs = [("NEC SX-8", name) for name in DISTRIBUTION_NUMBERS]
-    runs += [("NEC SX-8, 8 per node", name) for name in ("broadcast", "spike")]
-    panels = []
-    for run, name in runs:
-        title = f"({DISTRIBUTION_NUMBERS[name]}) {name}{run[8:]}"
-        panels.append(_plot(results.rows[run], name, title=title))
-    return Content([Panels("Distributions on 30 nodes, B = 1 MB", panels, 2)])
-
-
-def show_distributions(results: Results, run: str, title: str, *distributions: str) -> Content:
-    """Return the times of some distributions over the size (Figures 5 and 6)."""
-    panels = [_plot(results.rows[run], name) for name in distributions]
-    return Content([Panels(title, panels, 2)])
+def list_points(results: Results, *panels: tuple[str, str, str]) -> list[Row]:
+    """Return the points of all curves; a panel has a run, a distribution and a title."""
+    return [
+        {"panel": title, "ring": ring, "c": c, "ms": ms}
+        for run, distribution, title in panels
+        for ring, points in find_curves(results.rows[run], distribution).items()
+        for c, ms in points
+    ]
 
 
 def show_figure_7(results: Results) -> Content:
@@ -377,11 +359,6 @@ def show_figure_8(results: Results) -> Content:
     rows = [row for row in results.rows["examples"] if row["panel"].endswith("ring")]
     title = f"{FIGURE_8_CALLS} broadcasts of 1 MB on 16 processes, B = 32 KB"
     return show_schedules(title, rows, 2, receives=True)
-
-
-def show_figure_9(results: Results) -> Content:
-    """Return the times over the size."""
-    return Content([_plot(results.rows["SiCortex"], "geometric", title="geometric, B = 32 KB")])
 
 
 def show_figure_10(results: Results) -> Content:
