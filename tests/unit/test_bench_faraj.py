@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from support.paper_claims import judge_claim, judge_rule
+from support.paper_claims import judge_claim, judge_rule, show_exhibit
 
 from mpiprof.collectives.papers.harness.figures import Lines, Panels
 from mpiprof.collectives.papers.harness.study import Row
-from mpiprof.collectives.papers.reports import import_paper
 from mpiprof.collectives.papers.reports.exhibits import (
     FAILS,
     HOLDS,
@@ -105,8 +104,8 @@ def test_the_best_of_balanced_arrivals_changes(late_ms: float, state: str) -> No
 
 
 def test_plots_over_the_imbalance() -> None:
-    (exhibit,) = [e for e in import_paper("faraj").exhibits if e.number == "Figure 7"]
-    content = exhibit.show(make_impact({1: {"pair": 1.0}, 9: {"pair": 2.0}}))
+    results = make_impact({1: {"pair": 1.0}, 9: {"pair": 2.0}})
+    content = show_exhibit("faraj", "Figure 7", results)
     (figure,) = content.figures
     assert isinstance(figure, Panels)
     small = figure.figures[0]

@@ -6,7 +6,7 @@ import math
 from functools import partial
 
 import pytest
-from support.paper_claims import judge_claim, judge_rule
+from support.paper_claims import judge_claim, judge_rule, show_exhibit
 
 from mpiprof.account.aggregate import RANGE_NAMES
 from mpiprof.collectives.papers.harness.figures import Bars, Lines, Panels
@@ -86,10 +86,10 @@ def test_programs_spend_the_paper_s_least_share_in_collectives(seconds: float, s
 def test_tables_2_and_4_have_a_row_per_program() -> None:
     lines: list[Row] = [{"program": name, "lines": 100} for name in faraj_programs.STAND_INS]
     results = make_results(apps=make_programs(1), apps_programs=lines)
-    (second,) = faraj_programs.show_table_2(results).tables
+    (second,) = show_exhibit("faraj", "Table 2", results).tables
     assert [row["for"] for row in second.rows] == list(faraj_programs.STAND_INS.values())
     assert second.rows[0]["comm. share"] == "10 %" and second.rows[0]["paper's share"] == "62 %"
-    (fourth,) = faraj_programs.show_table_4(results).tables
+    (fourth,) = show_exhibit("faraj", "Table 4", results).tables
     assert fourth.rows[0]["worst ω/T"] == 9.0 and fourth.rows[0]["Lemieux worst"] == 652
     assert judge_claim("faraj", "Arrivals of every program", results).state == HOLDS
 
@@ -106,11 +106,11 @@ def test_routines_are_those_of_the_replaced_programs() -> None:
     verdict = judge_claim("faraj", "The programs call", results)
     assert verdict.state == IN_PART and verdict.reason.startswith("2 of 13 routines")
     assert "FT reduce" in verdict.reason and "FT alltoall" not in verdict.reason
-    (table,) = faraj_programs.show_table_3(results).tables
+    (table,) = show_exhibit("faraj", "Table 3", results).tables
     assert table.rows[0]["bytes"] == "4 to 12" and table.rows[0]["bytes, paper"] == "131076"
     assert faraj_programs.find_paper_bytes(results, "LAMMPS bcast") == "4 to 704"
     assert judge_claim("faraj", "Only the alltoallv", results).state == HOLDS
-    (fifth,) = faraj_programs.show_table_5(results).tables
+    (fifth,) = show_exhibit("faraj", "Table 5", results).tables
     assert [row["Beowulf worst"] for row in fifth.rows] == [124, 0.8]
     rows[1]["ω/T"] = 1.5
     assert "not IS alltoallv 1.5" in judge_claim("faraj", "Only the alltoallv", results).reason

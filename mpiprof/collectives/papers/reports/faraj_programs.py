@@ -5,7 +5,7 @@ Samples of this project replace the paper's seven programs in Tables 1 to 5, Fig
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise, product
 from statistics import median
 
@@ -18,7 +18,7 @@ from mpiprof.collectives.papers.harness.study import Row
 from mpiprof.collectives.papers.reports.claim_rules import is_known
 from mpiprof.collectives.papers.reports.exhibits import Content, Results, Table, make_table
 from mpiprof.collectives.papers.reports.machines import BEOWULF, LEMIEUX
-from mpiprof.collectives.papers.studies.apps import ALL, SINGLE_WIDTH, WHOLE
+from mpiprof.collectives.papers.studies.apps import ALL, FACTORS, SINGLE_WIDTH, WHOLE
 from mpiprof.collectives.papers.studies.arrival import plot_factors
 from mpiprof.interface.format_units import format_round_size, format_share
 
@@ -106,57 +106,37 @@ def show_table_1(results: Results) -> Content:
     return Content([figure], tables)
 
 
-def _tabulate(
-    results: Results, table: str, title: str, make_cells: Callable[[str, str, Row], Row | None]
-) -> Content:
-    """Return a table of the samples for each place.
-
-    make_cells: returns the cells of a row, or None to leave it out, from the place, the replaced
-    program and the row.
-    """
-    tables = []
+def list_samples(results: Results, table: str = "") -> list[Row]:
+    """Return the rows of all places, with the replaced program, and two digits of the factors."""
+    samples = []
     for place, rows in find_places(results, table):
-        table_rows = []
         for replaced, row in find_stand_ins(rows):
-            cells = make_cells(place, replaced, row)
-            table_rows += [{"for": replaced} | cells] if cells is not None else []
-        tables.append(make_table(f"{title} on {place}", table_rows))
-    return Content(tables=tables)
+            labels = {"place": place, "for": replaced, "name": f"{replaced} {row['routine']}"}
+            factors = {c: show_single(row[c]) if is_known(row[c]) else "" for c in FACTORS}
+            samples.append(row | labels | factors)
+    return samples
 
 
-def show_table_2(results: Results) -> Content:
-    """Return lines, time and time in collectives of the programs, beside the paper's."""
-    programs, places = dict(find_places(results, "programs")), dict(find_places(results))
-
-    def make_cells(place: str, replaced: str, row: Row) -> Row | None:
-        if row["routine"] != WHOLE:
-            return None
-        total, program = row["native s"], row["program"]
-        lines = {r["program"]: r["lines"] for r in programs[place]}
-        seconds = {(r["program"], r["routine"]): r["native s"] for r in places[place]}
-        inside = seconds[program, ALL]
-        execution, communication, count = (
-            results.values.find("Table 2", replaced, column)
-            for column in ("execution time", "communication time", "program")
-        )
-        cells = {"program": program, "lines": lines[program], "exec. s": total, "comm. s": inside}
-        cells |= {"comm. share": format_share(inside / total)}
-        cells |= {"paper's share": format_share(communication / execution)}
-        return cells | {"paper's lines": f"{count:.0f}"}
-
-    return _tabulate(results, "", "Programs", make_cells)
+def list_times(results: Results) -> list[Row]:
+    """Return lines, time, and time in collectives of the programs."""
+    places = find_places(results, "programs")
+    lines = {(place, r["program"]): r["lines"] for place, rows in places for r in rows}
+    samples = list_samples(results)
+    inside = {(r["place"], r["program"]): r["native s"] for r in samples if r["routine"] == ALL}
+    times: list[Row] = []
+    for row in [row for row in samples if row["routine"] == WHOLE]:
+        key = row["place"], row["program"]
+        share = inside[key] / row["native s"]
+        times.append(row | {"lines": lines[key], "inside s": inside[key], "share": share})
+    return times
 
 
-def show_table_3(results: Results) -> Content:
-    """Return the routines of the programs, their calls and sizes, beside the paper's."""
-
-    def make_cells(_: str, replaced: str, row: Row) -> Row:
-        name = f"{replaced} {row['routine']}"
-        calls = results.values.column("Table 3", "calls").get(name, "")
-        cells = {"routine": row["routine"], "bytes": format_range(row), "calls": row["calls"]}
-        return cells | {"bytes, paper": find_paper_bytes(results, name), "calls, paper": calls}
-
-    return _tabulate(results, "collectives", "Collectives", make_cells)
+def list_sizes(results: Results) -> list[Row]:
+    """Return the routines with the ranges of their message sizes, also of the paper's."""
+    return [
+        row | {"bytes": format_range(row), "paper bytes": find_paper_bytes(results, row["name"])}
+        for row in list_samples(results, "collectives")
+    ]
 
 
 def find_paper_bytes(results: Results, name: str) -> str:
@@ -171,50 +151,6 @@ def format_range(row: Row) -> str:
     smallest, largest = row["least bytes"], row["most bytes"]
     same = smallest == largest or not smallest < largest
     return f"{row['message bytes']:.0f}" if same else f"{smallest:.0f} to {largest:.0f}"
-
-
-def add_paper_factors(results: Results, table: str, head: str) -> Row:
-    """Return the paper's factors of a program or routine on both machines."""
-    cells: Row = {}
-    for machine in MACHINES:
-        for kind in ("average", "worst"):
-            column = f"{machine} {kind}"
-            cells[column] = results.values.column(table, column).get(head, "")
-    return cells
-
-
-def _show_factors(row: Row) -> Row:
-    """Return the measured factors; "" without message times."""
-    names = {"average δ/T": "δ/T", "worst ω/T": "ω/T"}
-    return {
-        name: show_single(row[column]) if is_known(row[column]) else ""
-        for name, column in names.items()
-    }
-
-
-def show_table_4(results: Results) -> Content:
-    """Return the average factors of all collectives of each program, beside the paper's."""
-
-    def make_cells(_: str, replaced: str, row: Row) -> Row | None:
-        if row["routine"] != ALL:
-            return None
-        return _show_factors(row) | add_paper_factors(results, "Table 4", replaced)
-
-    return _tabulate(results, "", "Factors of all collectives", make_cells)
-
-
-def show_table_5(results: Results) -> Content:
-    """Return the factors of the major routines: of the paper, and with a tenth of the time."""
-    paper = results.values.column("Table 5", "Lemieux average")
-
-    def make_cells(_: str, replaced: str, row: Row) -> Row | None:
-        name, share = f"{replaced} {row['routine']}", row["share of time"]
-        if name not in paper and share < 0.1:
-            return None
-        cells = {"routine": row["routine"], "share of time": format_share(share)}
-        return cells | _show_factors(row) | add_paper_factors(results, "Table 5", name)
-
-    return _tabulate(results, "collectives", "Factors of major routines", make_cells)
 
 
 # ---- figures

@@ -1,7 +1,8 @@
 """Draws exhibits whose figures and tables are data: the field `show` of an exhibit.
 
 cases, paper, let, where: the rows, as in a rule (claim_rules.py).
-table, columns: the title of a table, and its columns unless it has all.
+table, columns: a template of the title of a table, with a table for each text, and its columns
+    unless it has all: their names, or a column or a template for each name.
 figure: lines over the column `x`. `lines` has the columns `y` and `half` of each line and a
     template of its name, for each value of the column `by`. `panels` is a template of the title,
     with a panel for each text in the order of the column `sort`. `title` and `columns` are of all
@@ -35,9 +36,22 @@ def show_view(results: Results, view: Entry, query: ClaimRule, make_cases: MakeC
     if not rows:
         return Content(notes=[view["missing"]])
     figures = [_draw(rows, view["figure"])] if "figure" in view else []
-    columns = view.get("columns", tuple(rows[0]))
-    tables = [Table(view["table"], columns, rows)] if "table" in view else []
+    tables = [
+        _make_table(title, group, view.get("columns"))
+        for title, group in _group_rows(rows, view.get("table", "")).items()
+        if title
+    ]
     return Content(figures, tables, [view["note"]] if "note" in view else [])
+
+
+def _make_table(title: str, rows: Sequence[Row], columns: Any) -> Table:
+    if not isinstance(columns, Mapping):
+        return Table(title, columns or tuple(rows[0]), rows)
+    cells = [
+        {name: format_text(c, row) if "{" in c else row[c] for name, c in columns.items()}
+        for row in rows
+    ]
+    return Table(title, tuple(columns), cells)
 
 
 def _draw(rows: Sequence[Row], figure: Entry) -> Lines | Panels:
