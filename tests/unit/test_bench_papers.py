@@ -40,6 +40,7 @@ from mpiprof.collectives.papers.reports.runs import (
     Simulation,
     find_notes,
     find_reason,
+    list_code,
     load_result,
     make_key,
     obtain_result,
@@ -246,6 +247,11 @@ def test_a_result_of_other_options_is_not_reused(tmp_path: Path) -> None:
     assert load_result(path, make_key(run, False)) is None
     path.write_text("{")
     assert load_result(path, make_key(run, True)) is None
+
+
+def test_results_depend_on_studies_simulator_and_schedules() -> None:
+    names = {file.name for file in list_code()}
+    assert {"libmpiprof-schedule.so", "study.py", "simulate.py", "allgatherv.py"} <= names
 
 
 def test_a_long_measurement_is_left_out_of_a_quick_run() -> None:
