@@ -18,6 +18,7 @@ from mpiprof.collectives.papers.reports.exhibits import (
     Results,
     read_paper_values,
 )
+from mpiprof.collectives.papers.reports.machines import PER_BYTE
 from mpiprof.collectives.papers.reports.schedule_pictures import show_schedules, trace_schedule
 from mpiprof.collectives.schedule import Problem
 
@@ -155,7 +156,7 @@ def test_limits_are_judged_by_the_paper_s_numbers() -> None:
 
 def test_a_schedule_in_space_and_time() -> None:
     """Two processes exchange 100 bytes at 1 ns each, at once."""
-    rows = trace_schedule("p", "allgather", "ring", Problem(2, 100), kang_theorems.PER_BYTE)
+    rows = trace_schedule("p", "allgather", "ring", Problem(2, 100), PER_BYTE)
     (figure,) = show_schedules("", rows).figures
     assert isinstance(figure, SpaceTime)
     assert sorted(figure.sends) == [(0, 0.0, 100.0), (1, 0.0, 100.0)]

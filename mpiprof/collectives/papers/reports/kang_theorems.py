@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from mpiprof.collectives import catalogue
-from mpiprof.collectives.machine import Machine
 from mpiprof.collectives.papers.harness.study import Row
 from mpiprof.collectives.papers.reports.exhibits import (
     FAILS,
@@ -28,12 +27,12 @@ from mpiprof.collectives.papers.reports.exhibits import (
     judge,
     make_table,
 )
+from mpiprof.collectives.papers.reports.machines import PER_BYTE
 from mpiprof.collectives.papers.reports.schedule_pictures import show_schedules, trace_schedule
 from mpiprof.collectives.proofs import prove
 from mpiprof.collectives.schedule import Problem
 from mpiprof.collectives.simulate import simulate
 
-PER_BYTE = Machine(0.0, 1.0, 0.0, 0.0, 1.0)  # no start-ups, so that times are bytes
 CASES, QUICK_CASES = 1500, 300
 MOST_PROCESSES, MOST_BYTES = 16, 1_000_000
 PROOF_SIZES, QUICK_PROOF_SIZES = tuple(range(1, 13)), tuple(range(1, 7))
@@ -52,17 +51,6 @@ def transfer_time(operation: str, name: str, problem: Problem) -> float:
     """Return the simulated time in bytes of the slower group."""
     algorithm = catalogue.find(operation, name, intercommunicator=True)
     return simulate(algorithm, problem, PER_BYTE).after_last
-
-
-def trace_examples(_: bool) -> list[Row]:
-    """Return the messages of the examples of Figures 1 to 3."""
-    six, eight = Problem(6, 60, remote_size=2, remote_bytes=60), Problem(8, 60, 0, 3, 60)
-    rising = Problem(6, remote_size=2, counts=(10, 20, 30, 40, 50, 60), remote_counts=(70, 140))
-    return [
-        *trace_schedule("6 and 2 processes", "allgather", "kang", six, PER_BYTE),
-        *trace_schedule("8 and 3 processes", "allgather", "kang_teams", eight, PER_BYTE),
-        *trace_schedule("6 and 2, rising sizes", "allgatherv", "kang", rising, PER_BYTE),
-    ]
 
 
 # ---- formulas

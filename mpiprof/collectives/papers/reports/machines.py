@@ -27,6 +27,7 @@ from dataclasses import replace
 
 from mpiprof.collectives.machine import DEFAULT, Machine
 
+PER_BYTE = Machine(0.0, 1.0, 0.0, 0.0, 1.0)  # no start-ups, so that times are bytes
 MEASURED = "fitted to Table 1 of Faraj et al. 2008"
 WITH_TRANSPORT = f"times {MEASURED}, transport assumed in part"
 FITTED_X1 = "fitted to latencies and to bandwidths on 64 processes in Section 5"

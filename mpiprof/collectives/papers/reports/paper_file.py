@@ -1,11 +1,11 @@
 """Reads a paper from its file, claims/NAME.json: runs, rules, exhibits and claims.
 
 `modules` have the functions that the file names, and `lists` are values that several runs share.
-A run is a function (`compute`), a simulated study (`study`), or the words of a measurement
-(`measure`), with its approximate duration. Machines and notes are those of machines.py. `quick` has
-the different options of a quick run. An exhibit is shown by a function with its arguments, or by a
-view (views.py). A claim
-names a function (`check`), a rule with arguments (`rule`), or has a rule itself (claim_rules.py).
+A run is a function (`compute`, perhaps with `examples`), a simulated study (`study`), or the words
+of a measurement (`measure`), with its approximate duration. Machines and notes are those of
+machines.py. `quick` has the different options of a quick run. An exhibit is shown by a function
+with its arguments, or by a view (views.py). A claim names a function (`check`), a rule with
+arguments (`rule`), or has a rule itself (claim_rules.py).
 """
 
 from __future__ import annotations
@@ -66,7 +66,10 @@ def _make_run(entry: Entry, functions: Entry) -> Run:
     names = ("seconds", "quick seconds")
     durations = {name.replace(" ", "_"): entry[name] for name in names if name in entry}
     if "compute" in entry:
-        return Computation(functions[entry["compute"]], entry["description"], **durations)
+        compute = functions[entry["compute"]]
+        if "examples" in entry:
+            compute = partial(compute, examples=entry["examples"])
+        return Computation(compute, entry["description"], **durations)
     if "measure" in entry:
         words: dict[str, Any] = {
             n: tuple(entry[n].split()) for n in ("quick", "alternative") if n in entry

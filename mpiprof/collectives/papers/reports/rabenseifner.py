@@ -30,7 +30,6 @@ from mpiprof.collectives.papers.harness.figures import Lines, Map
 from mpiprof.collectives.papers.harness.study import Row
 from mpiprof.collectives.papers.reports import machines
 from mpiprof.collectives.papers.reports.exhibits import Content, Results, Table, make_series
-from mpiprof.collectives.papers.reports.schedule_pictures import trace_schedule
 from mpiprof.collectives.papers.studies.reduction import MPICH_1, PROTOCOLS, make_ratio_map
 from mpiprof.collectives.papers.studies.reduction_profile import (
     COLUMNS,
@@ -87,19 +86,8 @@ T3E, T3E_ALL, X1_BANDWIDTHS = "Cray T3E", "Cray T3E, all algorithms", "Cray X1, 
 COST_MACHINE = Machine(1000.0, 1.0, 0.5, 1000.0, 1.0)
 ONE_WAY_COSTS = (1.0, 0.5)  # f_alpha and f_beta: a full-duplex and a simplex network
 COST_COUNTS, COST_BYTES = (8, 13, 16, 24, 100), 8 * 13 * 16 * 24 * 100
-EXAMPLE_COUNT, EXAMPLE_BYTES = 13, 64
 EXPONENT_COUNTS = (36, 60, 61, 77, 80, 96, 100, 235, 251)
 SIMILAR = 1.001  # ratio of times that are equal
-
-
-def trace_examples(_: bool) -> list[Row]:
-    """Return the messages of Figures 2 and 3."""
-    rows = []
-    machine = Machine(0.0, 1.0, 0.0, 0.0, 1.0)
-    problem = Problem(EXAMPLE_COUNT, EXAMPLE_BYTES, unit=8)
-    for name in ("halving_doubling", "binary_blocks"):
-        rows += trace_schedule(name, "allreduce", name, problem, machine)
-    return rows
 
 
 # ---- formulas

@@ -15,13 +15,12 @@ import numpy as np
 
 from mpiprof.collectives import catalogue
 from mpiprof.collectives.distributions import DISTRIBUTIONS
-from mpiprof.collectives.machine import Machine
 from mpiprof.collectives.papers.harness.figures import Bars, Lines, Panels, Series
 from mpiprof.collectives.papers.harness.study import Row
 from mpiprof.collectives.papers.reports import machines
 from mpiprof.collectives.papers.reports.exhibits import Content, Results, make_table
 from mpiprof.collectives.papers.reports.machines import GIGABIT, INFINIBAND
-from mpiprof.collectives.papers.reports.schedule_pictures import show_schedules, trace_schedule
+from mpiprof.collectives.papers.reports.schedule_pictures import show_schedules
 from mpiprof.collectives.pipeline_formulas import (
     best_ring_block,
     count_blocks,
@@ -34,34 +33,13 @@ from mpiprof.collectives.schedule import Problem, Schedule
 from mpiprof.collectives.simulate import simulate
 from mpiprof.interface.format_units import format_round_size
 
-PER_BYTE = Machine(0.0, 1.0, 0.0, 0.0, 1.0)
-EXAMPLE_BLOCK = 10
 # Three processes with three blocks each, and three without data: the numbers of Figure 3.
-FIGURE_3 = (30, 30, 30, 0, 0, 0)
+FIGURE_3, EXAMPLE_BLOCK = (30, 30, 30, 0, 0, 0), 10
 PROCESSES, BASE = 24, 1 << 16
-# Figure 1: processes of each node, and the node of each process.
-FIGURE_1_SIZES = (1, 5, 2, 1, 1, 1)
-FIGURE_1_NODES = tuple(node for node, size in enumerate(FIGURE_1_SIZES) for _ in range(size))
-FIGURE_8_CALLS = 3
 LINEAR, PIPELINED = "linear_ring", "pipelined_ring"
 SX8, SX8_NODES, SX8_BLOCK = "NEC SX-8", 30, 1 << 20
 SMALL_BLOCKS = "InfiniBand, small blocks"
 Curve = list[tuple[int, float]]
-
-
-def trace_examples(_: bool) -> list[Row]:
-    """Return the messages of Figures 1, 2 and 8."""
-    regular = Problem(
-        len(FIGURE_1_NODES), counts=(10,) * len(FIGURE_1_NODES), nodes=FIGURE_1_NODES, order="nodes"
-    )
-    irregular = Problem(6, counts=(40, 10, 25, 5, 10, 20), block_size=EXAMPLE_BLOCK)
-    rows = trace_schedule("Figure 1", "allgatherv", PIPELINED, regular, PER_BYTE, FIGURE_1_NODES)
-    rows += trace_schedule("Figure 2", "allgatherv", PIPELINED, irregular, PER_BYTE)
-    broadcast = Problem(16, counts=DISTRIBUTIONS["broadcast"](1 << 20, 16), block_size=1 << 15)
-    for name in (LINEAR, PIPELINED):
-        call = (name.replace("_", " "), "allgatherv", name, broadcast, GIGABIT)
-        rows += trace_schedule(*call, calls=FIGURE_8_CALLS)
-    return rows
 
 
 # ---- rounds
@@ -357,7 +335,7 @@ def show_figure_7(results: Results) -> Content:
 def show_figure_8(results: Results) -> Content:
     """Return the two rings in space and time."""
     rows = [row for row in results.rows["examples"] if row["panel"].endswith("ring")]
-    title = f"{FIGURE_8_CALLS} broadcasts of 1 MB on 16 processes, B = 32 KB"
+    title = "3 broadcasts of 1 MB on 16 processes, B = 32 KB"
     return show_schedules(title, rows, 2, receives=True)
 
 
