@@ -38,27 +38,18 @@ def _with_algorithm_1(rows: Sequence[Row], processes: int) -> list[Row]:
     return renamed
 
 
-FIGURE_4 = {TEAMS: "Algorithm 1", TWO_STEP: "EuroMPI", OLD: "root gathering", OURS: "ours"}
-FIGURE_5 = {
-    TEAMS: "Algorithm 2",
-    RING: "root gathering (along ranks)",
-    OLD: "root gathering (tree)",
-}
-
-
-def show_times(results: Results, first: int, last: int) -> Content:
-    """Return the times of some settings: of Figure 4, or of Figure 5."""
-    settings = range(first, last + 1)
-    names = FIGURE_4 if first in REGULAR else FIGURE_5
-    panels = []
-    for processes in PER_NODE:
-        rows = _with_algorithm_1(results.rows[f"{processes} processes"], processes)
-        for setting in settings:
-            setting_rows = [row for row in rows if row["setting"] == setting]
-            lines = make_series(setting_rows, "bytes per node", "mean ms", "algorithm", names)
-            title, axes = f"{processes} ({setting})", ("largest message per node", "ms")
-            panels.append(Lines(title, lines, *axes, ticks=format_round_size))
-    return Content([Panels("Time, titles: processes (setting)", panels, len(settings))])
+def list_times(results: Results, names: dict[str, str], first: int, last: int) -> list[Row]:
+    """Return the times of some settings by algorithm; `names` are those of the figure."""
+    rows = [
+        row | {"processes": processes, "name": names[row["algorithm"]]}
+        for processes in PER_NODE
+        for row in _with_algorithm_1(results.rows[f"{processes} processes"], processes)
+        if first <= row["setting"] <= last and row["algorithm"] in names
+    ]
+    order = list(names.values())
+    return sorted(
+        rows, key=lambda r: (r["processes"], r["setting"], order.index(r["name"]), r["bytes"])
+    )
 
 
 def find_improvements(results: Results, processes: int) -> list[Row]:
