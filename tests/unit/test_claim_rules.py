@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from mpiprof.collectives.papers.harness.figures import Lines, Panels
 from mpiprof.collectives.papers.harness.study import Row
+from mpiprof.collectives.papers.reports import PAPERS
 from mpiprof.collectives.papers.reports.claim_rules import ClaimRule, judge_cases
 from mpiprof.collectives.papers.reports.exhibits import (
     FAILS,
@@ -18,7 +21,7 @@ from mpiprof.collectives.papers.reports.exhibits import (
     PaperValues,
     Results,
 )
-from mpiprof.collectives.papers.reports.paper_file import make_claim
+from mpiprof.collectives.papers.reports.paper_file import make_claim, read_file
 from mpiprof.collectives.papers.reports.views import show_view
 
 ROWS: list[Row] = [
@@ -32,6 +35,25 @@ RESULTS = Results({"run": ROWS}, VALUES)
 
 def judge(rule: ClaimRule, rows: list[Row] = ROWS) -> ClaimVerdict:
     return judge_cases(RESULTS, rule, lambda _: rows)
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_every_field_of_a_paper_is_read(name: str) -> None:
+    """An unknown field would be ignored."""
+    fields = {field.name for field in dataclasses.fields(ClaimRule)} | {"cases"}
+    stored = read_file(name)
+    assert all(rule.keys() <= fields | {"parameters"} for rule in stored["rules"].values())
+    for exhibit in stored["exhibits"]:
+        parts = {"exhibit", "section", "shows", "runs", "optional runs", "show", "claims"}
+        assert exhibit.keys() <= parts
+        for claim in exhibit.get("claims", ()):
+            assert claim.keys() in ({"text", "check"}, {"text", "rule"}) or (
+                claim.keys() <= fields | {"text"} and {"cases", "reason"} <= claim.keys()
+            ), claim
+        view = exhibit.get("show", {})
+        if isinstance(view, dict):
+            drawn = {"figure", "table", "columns", "note", "missing"}
+            assert view.keys() <= {"cases", "paper", "let", "where"} | drawn, exhibit["exhibit"]
 
 
 def test_a_reason_describes_the_cases_of_the_claim_and_those_left_out() -> None:
