@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import log2
 
 from mpiprof.collectives.machine import Machine as Machine
-from mpiprof.collectives.papers.reports.rabenseifner_claims import (
+from mpiprof.collectives.papers.reports.rabenseifner import (
     largest_exponent_gap as largest_exponent_gap,
 )
-from mpiprof.collectives.papers.reports.rabenseifner_claims import paper_time as paper_time
+from mpiprof.collectives.papers.reports.rabenseifner import paper_time as paper_time
 from mpiprof.collectives.schedule import find
 
 # Process counts at which Figure 5 shows the ring ahead at 32 KB; 15 only above 64 KB.

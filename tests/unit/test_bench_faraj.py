@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from support.paper_claims import judge_claim, judge_rule, show_exhibit
 
 from mpiprof.collectives.papers.harness.figures import Lines, Panels
 from mpiprof.collectives.papers.harness.study import Row
-from mpiprof.collectives.papers.reports import faraj
 from mpiprof.collectives.papers.reports.exhibits import (
     FAILS,
     HOLDS,
@@ -46,7 +46,7 @@ def test_speed_ups_are_native_over_robust() -> None:
 
 def test_an_algorithm_leads_only_if_no_other_is_as_fast() -> None:
     results = make_impact({1: {"pair": 1.0, "ring": 1.0}, 2: {"pair": 1.0, "ring": 2.0}})
-    verdict = faraj.check_lead(results, "Lemieux", "alltoall", 1, "pair", 1, 2)
+    verdict = judge_rule("faraj", results, "fastest", "Lemieux", "alltoall", 1, "pair", 1, 2)
     assert verdict.state == IN_PART and verdict.reason.startswith("1 of 2 values of MAX_IF")
     assert verdict.reason.endswith("at the others: 1 (pair, 1)")
 
@@ -56,8 +56,9 @@ def test_times_are_similar_if_those_of_the_exception_differ_twice_as_much() -> N
     for ratio, state in ((1.3, FAILS), (1.5, HOLDS)):
         other = make_impact({257: {"pair": 1.0, "ring": ratio}}).rows["Lemieux"]
         exception: list[Row] = [row | {"bytes": 64 << 10} for row in other]
-        results = make_results("Lemieux", [*rows, *exception])
-        verdict = faraj.check_convergence(results, "alltoall", 257, "Lemieux", 64 << 10, "Lemieux")
+        runs: dict[str, list[Row]] = {"Lemieux": [*rows, *exception], "Beowulf": []}
+        results = Results(runs, read_paper_values("faraj"))
+        verdict = judge_claim("faraj", "alltoall: at MAX_IF 257 all", results)
         assert verdict.state == state
         assert verdict.reason.endswith(f"Lemieux, 1 B: 1.2; {ratio:.3g} in the exception")
 
@@ -73,8 +74,8 @@ def test_an_algorithm_overtakes_once() -> None:
     )
     for times, state in cases:
         results = make_impact(dict(enumerate(times, 1)))
-        where = (results, "Lemieux", "alltoall")
-        assert faraj.check_overtaking(*where, 1, "flat").state == state
+        arguments = ("overtaking", "Lemieux", "alltoall", 1, "flat")
+        assert judge_rule("faraj", results, *arguments).state == state
 
 
 def test_times_that_fall_or_part() -> None:
@@ -84,25 +85,27 @@ def test_times_that_fall_or_part() -> None:
         3: {"flat": 2.5, "tree": 5.0},
     }
     results = make_impact(times)
-    where = (results, "Lemieux", "alltoall")
-    assert faraj.check_fall(*where, 1, "flat", 2).state == HOLDS
-    assert faraj.check_fall(*where, 1, "flat", 3).state == IN_PART
-    assert faraj.check_fall(*where, 1, "tree", 3).state == FAILS
-    assert faraj.check_widening(*where, 1, "flat").state == HOLDS
-    assert faraj.check_widening(*where, 1, "tree").state == FAILS
+
+    def judge(rule: str, *arguments: object) -> str:
+        return judge_rule("faraj", results, rule, "Lemieux", "alltoall", 1, *arguments).state
+
+    assert judge("fall", "flat", 2) == HOLDS
+    assert judge("fall", "flat", 3) == IN_PART
+    assert judge("fall", "tree", 3) == FAILS
+    assert judge("widening", "flat") == HOLDS
+    assert judge("widening", "tree") == FAILS
 
 
 @pytest.mark.parametrize(("late_ms", "state"), [(3.0, HOLDS), (1.0, FAILS)])
 def test_the_best_of_balanced_arrivals_changes(late_ms: float, state: str) -> None:
     times = {1: {"pair": 1.0, "simple": 2.0}, 257: {"pair": late_ms, "simple": 2.0}}
     results = make_impact(times)
-    assert faraj.check_change(results, "Lemieux", "alltoall", 1).state == state
+    assert judge_rule("faraj", results, "change", "Lemieux", "alltoall", 1).state == state
 
 
 def test_plots_over_the_imbalance() -> None:
-    content = faraj.show_impact(
-        make_impact({1: {"pair": 1.0}, 9: {"pair": 2.0}}), "Lemieux", "alltoall"
-    )
+    results = make_impact({1: {"pair": 1.0}, 9: {"pair": 2.0}})
+    content = show_exhibit("faraj", "Figure 7", results)
     (figure,) = content.figures
     assert isinstance(figure, Panels)
     small = figure.figures[0]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from support.paper_claims import judge_rule
 
 from mpiprof.collectives.papers.harness.study import Row
-from mpiprof.collectives.papers.reports import faraj_adaptive, import_paper
+from mpiprof.collectives.papers.reports import import_paper
 from mpiprof.collectives.papers.reports.exhibits import (
     FAILS,
     HOLDS,
@@ -17,6 +18,7 @@ from mpiprof.collectives.papers.reports.exhibits import (
     read_paper_values,
 )
 
+NO_ROWS = "the quick report has no setting of this exhibit"
 NUMBERS = {
     "native / robust": 1.2,
     "native / robust 95 %": "1.1 to 1.3",
@@ -76,7 +78,7 @@ def test_claims_that_hold() -> None:
 @pytest.mark.parametrize("ratio", [0.5, 1.2])
 def test_a_gain_over_old_libraries_is_shown_but_not_judged(ratio: float) -> None:
     row = setting(64 << 10, 50, 1, **{"native_/_robust": ratio})
-    verdict = faraj_adaptive.state_gain(results(row), "Table 9")
+    verdict = judge_rule("faraj", results(row), "gain", "Table 9")
     assert verdict.state == NOT_REPRODUCIBLE
     assert verdict.reason.endswith(f"native over robust is {ratio:g} (1.1 to 1.3)")
 
@@ -103,14 +105,14 @@ def test_claims_that_hold_in_part_or_not(
 def test_auto_is_behind_only_if_that_is_sure() -> None:
     """The ratio is printed in any case."""
     close = setting(64 << 10, 50, 1, **{"auto_/_robust": 1.02, "robust_95_%": "0.99 to 1.05"})
-    verdict = faraj_adaptive.check_rival(results(close), "Table 9")
+    verdict = judge_rule("faraj", results(close), "auto", "Table 9")
     assert verdict.state == HOLDS and verdict.reason.endswith("auto over robust: 1.02")
 
 
 def test_a_quick_report_lacks_settings() -> None:
     quick = results(setting(64 << 10, 50, 1), setting(64 << 10, 50, 10))
     figure_13 = next(exhibit for exhibit in list_exhibits() if exhibit.number == "Figure 13")
-    assert figure_13.show(quick).notes == [faraj_adaptive.NO_ROWS]
+    assert figure_13.show(quick).notes == [NO_ROWS]
     gain, rival = (claim.check(quick) for claim in figure_13.claims)
-    assert gain.state == NOT_REPRODUCIBLE and gain.reason.endswith(faraj_adaptive.NO_ROWS)
+    assert gain.state == NOT_REPRODUCIBLE and gain.reason.endswith(NO_ROWS)
     assert rival.state == NOT_REPRODUCED

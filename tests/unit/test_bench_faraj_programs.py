@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pytest
+from support.paper_claims import judge_claim, judge_rule, show_exhibit
 
 from mpiprof.account.aggregate import RANGE_NAMES
 from mpiprof.collectives.papers.harness.figures import Bars, Lines, Panels
 from mpiprof.collectives.papers.harness.study import Row
-from mpiprof.collectives.papers.reports import faraj, faraj_adaptive, faraj_programs, import_paper
+from mpiprof.collectives.papers.reports import faraj, faraj_programs, import_paper
 from mpiprof.collectives.papers.reports.exhibits import (
     FAILS,
     HOLDS,
@@ -42,7 +44,7 @@ def test_simulated_message_times_are_near_the_paper_s() -> None:
     assert ratios["Lemieux", "128 KB"] == pytest.approx(1, abs=0.01)
     assert ratios["Beowulf", "4 B"] == pytest.approx(1, abs=0.01)
     assert all(0.5 < ratio < 1.5 for ratio in ratios.values())
-    assert faraj_programs.check_bandwidths(results).state == HOLDS
+    assert judge_claim("faraj", "The bandwidths follow", results).state == HOLDS
 
 
 def test_measured_times_of_all_sizes_of_table_1() -> None:
@@ -53,10 +55,10 @@ def test_measured_times_of_all_sizes_of_table_1() -> None:
     ]
     simulated = faraj_programs.compute_message_times(True)
     results = make_results(message_times=simulated, apps_messages=times)
-    assert faraj_programs.check_measured_bandwidths(results).reason.startswith("7 of 7 steps")
+    assert judge_claim("faraj", "The bandwidth grows", results).reason.startswith("7 of 7 steps")
     table = faraj_programs.show_table_1(results).tables[0]
     assert [row["size"] for row in table.rows] == list(faraj_programs.SIZES)
-    absent = faraj_programs.check_measured_bandwidths(make_results(message_times=simulated))
+    absent = judge_claim("faraj", "The bandwidth grows", make_results(message_times=simulated))
     assert absent.state == NOT_REPRODUCED
 
 
@@ -75,18 +77,21 @@ def make_programs(seconds: float) -> list[Row]:
 @pytest.mark.parametrize(("seconds", "state"), [(0.26, HOLDS), (0.24, FAILS)])
 def test_programs_spend_the_paper_s_least_share_in_collectives(seconds: float, state: str) -> None:
     """1.5 of 59.5 s in NBODY."""
-    assert faraj_programs.check_shares(make_results(apps=make_programs(seconds))).state == state
+    assert (
+        judge_claim("faraj", "All programs spend", make_results(apps=make_programs(seconds))).state
+        == state
+    )
 
 
 def test_tables_2_and_4_have_a_row_per_program() -> None:
     lines: list[Row] = [{"program": name, "lines": 100} for name in faraj_programs.STAND_INS]
     results = make_results(apps=make_programs(1), apps_programs=lines)
-    (second,) = faraj_programs.show_table_2(results).tables
+    (second,) = show_exhibit("faraj", "Table 2", results).tables
     assert [row["for"] for row in second.rows] == list(faraj_programs.STAND_INS.values())
     assert second.rows[0]["comm. share"] == "10 %" and second.rows[0]["paper's share"] == "62 %"
-    (fourth,) = faraj_programs.show_table_4(results).tables
+    (fourth,) = show_exhibit("faraj", "Table 4", results).tables
     assert fourth.rows[0]["worst ω/T"] == 9.0 and fourth.rows[0]["Lemieux worst"] == 652
-    assert faraj_programs.check_programs(results).state == HOLDS
+    assert judge_claim("faraj", "Arrivals of every program", results).state == HOLDS
 
 
 def make_routine(program: str, routine: str, factor: float = 5.0) -> Row:
@@ -98,17 +103,17 @@ def make_routine(program: str, routine: str, factor: float = 5.0) -> Row:
 def test_routines_are_those_of_the_replaced_programs() -> None:
     rows = [make_routine("ft", "alltoall"), make_routine("is", "alltoallv", 0.5)]
     results = make_results(apps_collectives=rows)
-    verdict = faraj_programs.check_routines(results)
+    verdict = judge_claim("faraj", "The programs call", results)
     assert verdict.state == IN_PART and verdict.reason.startswith("2 of 13 routines")
     assert "FT reduce" in verdict.reason and "FT alltoall" not in verdict.reason
-    (table,) = faraj_programs.show_table_3(results).tables
+    (table,) = show_exhibit("faraj", "Table 3", results).tables
     assert table.rows[0]["bytes"] == "4 to 12" and table.rows[0]["bytes, paper"] == "131076"
     assert faraj_programs.find_paper_bytes(results, "LAMMPS bcast") == "4 to 704"
-    assert faraj_programs.check_balanced_routine(results).state == HOLDS
-    (fifth,) = faraj_programs.show_table_5(results).tables
+    assert judge_claim("faraj", "Only the alltoallv", results).state == HOLDS
+    (fifth,) = show_exhibit("faraj", "Table 5", results).tables
     assert [row["Beowulf worst"] for row in fifth.rows] == [124, 0.8]
     rows[1]["ω/T"] = 1.5
-    assert "not IS alltoallv 1.5" in faraj_programs.check_balanced_routine(results).reason
+    assert "not IS alltoallv 1.5" in judge_claim("faraj", "Only the alltoallv", results).reason
 
 
 def test_the_place_of_a_measurement_is_that_of_its_notes() -> None:
@@ -133,13 +138,13 @@ def test_few_operations_are_balanced() -> None:
         for name, share in (("<1", balanced), ("1-8", 1 - balanced))
     ]
     results = make_results(apps_distribution=rows)
-    few = faraj_programs.check_few_balanced(results)
+    few = judge_claim("faraj", "At most 21 %", results)
     assert few.state == IN_PART and "10 % ≤ 1000 B, 30 % > 1000 B" in few.reason
-    assert faraj_programs.check_small(results).state == HOLDS
+    assert judge_claim("faraj", "Operations with small", results).state == HOLDS
     (panels,) = faraj_programs.show_figure_2(results).figures
     assert isinstance(panels, Panels) and isinstance(panels.figures[0], Bars)
     assert panels.figures[0].series["> 1000 B"] == [0.3, 0.7]
-    assert faraj_programs.check_few_balanced(make_results()).state == NOT_REPRODUCED
+    assert judge_claim("faraj", "At most 21 %", make_results()).state == NOT_REPRODUCED
 
 
 @pytest.mark.parametrize(
@@ -160,7 +165,7 @@ def test_larger_messages_are_less_imbalanced_below_each_limit(
         for size, shares in (("≤ 1000 B", small), ("> 1000 B", large))
         for name, share in zip(RANGE_NAMES, shares, strict=True)
     ]
-    verdict = faraj_programs.check_small(make_results(apps_distribution=rows))
+    verdict = judge_claim("faraj", "Operations with small", make_results(apps_distribution=rows))
     assert verdict.state == state and "≤ 1000 B: 0 %, 20 %, 50 %, 100 %, 100 %; " in verdict.reason
 
 
@@ -171,7 +176,7 @@ def test_most_instances_are_near_the_median() -> None:
         for i, factor in enumerate(factors, 1)
     ]
     results = make_results(apps_instances=rows)
-    verdict = faraj_programs.check_similar(results)
+    verdict = judge_claim("faraj", "Most instances", results)
     assert verdict.state == IN_PART and "3 of 4 in FT, 1 of 4 in NBODY" in verdict.reason
     (panels,) = faraj_programs.show_figure_3(results).figures
     assert isinstance(panels, Panels) and len(panels.figures) == 2
@@ -194,13 +199,17 @@ def make_arrivals(*factors: tuple[float, float, float]) -> list[Row]:
     return rows
 
 
-CHECKS = (
-    faraj.check_arrivals,
-    faraj.check_growth,
-    faraj.check_sum,
-    faraj.check_cause,
-    faraj.check_order,
-)
+ORDER = "The factors of computation"
+CHECKS = [
+    partial(judge_claim, "faraj", text)
+    for text in (
+        "Arrivals are imbalanced after",
+        "The imbalance of computation grows",
+        "Arrivals are at least as imbalanced",
+        "Computation causes more",
+        ORDER,
+    )
+]
 
 
 def test_the_paper_s_own_numbers_pass_its_claims() -> None:
@@ -223,18 +232,18 @@ def test_factors_of_two_nodes_count_if_they_are_known() -> None:
     """Messages through memory take less, so that 1000 is out of the paper's range."""
     fast, slow = make_arrivals((1.0, 1000.0, 1001.0)), make_arrivals((1.0, 30.0, 31.0))
     both = make_results(arrival=fast, **{"arrival on the cluster": slow})
-    assert faraj.check_order(both).state == HOLDS
+    assert judge_claim("faraj", ORDER, both).state == HOLDS
     unusable = make_arrivals((math.nan, math.nan, math.nan))
     alone = make_results(arrival=fast, **{"arrival on the cluster": unusable})
-    assert faraj.check_order(alone).state == FAILS
+    assert judge_claim("faraj", ORDER, alone).state == FAILS
 
 
 def test_work_of_other_processes_is_stated() -> None:
     """It moves ranks apart, too."""
     results = make_results(arrival=make_arrivals((1.0, 900.0, 901.0)))
-    assert "other processes" not in faraj.check_order(results).reason
+    assert "other processes" not in judge_claim("faraj", ORDER, results).reason
     results.rows["arrival"][0]["processor share"] = 0.6
-    verdict = faraj.check_order(results)
+    verdict = judge_claim("faraj", ORDER, results)
     assert verdict.reason.endswith("; other processes had 40 % of the processors")
 
 
@@ -245,7 +254,7 @@ def test_two_nodes_are_judged_if_the_times_through_memory_are_not_usable() -> No
     assert [check(results).state for check in CHECKS] == [HOLDS] * 5
     instances: list[Row] = [{"instance": 1, "δ/T": 0.5, "ω/T": 2.0}]
     on_nodes = make_results(**{"arrival on the cluster instances": instances})
-    assert faraj.check_instances(on_nodes).state == HOLDS
+    assert judge_claim("faraj", "Arrivals are imbalanced in each", on_nodes).state == HOLDS
 
 
 @pytest.mark.parametrize("unknown", ["", math.nan])
@@ -254,7 +263,7 @@ def test_without_factors_there_is_no_verdict(unknown: float) -> None:
     results = make_results(arrival=make_arrivals((unknown, unknown, unknown)))
     assert {check(results).reason for check in CHECKS} == {faraj_programs.NO_TIMES}
     results = make_results(arrival=make_arrivals((2.0, unknown, 3.0)))
-    assert faraj.check_arrivals(results).state == HOLDS
+    assert CHECKS[0](results).state == HOLDS
     assert {check(results).reason for check in CHECKS[1:]} == {faraj.TIMER}
     assert faraj.show_causes(results, "Table 7").tables[0].rows[0]["computation"] == ""
 
@@ -270,7 +279,7 @@ def test_no_more_digits_than_the_interval_allows(value: float, half: float, text
 def test_single_instances_after_computation() -> None:
     rows: list[Row] = [{"instance": i, "δ/T": 0.5, "ω/T": w} for i, w in ((1, 2.0), (2, 0.5))]
     results = make_results(arrival_instances=rows)
-    assert faraj.check_instances(results).state == IN_PART
+    assert judge_claim("faraj", "Arrivals are imbalanced in each", results).state == IN_PART
     (figure,) = faraj.show_instances(results).figures
     assert isinstance(figure, Lines) and list(figure.series[1].y) == [0.5, 0.5]
 
@@ -279,8 +288,8 @@ def test_single_instances_after_computation() -> None:
 
 
 def test_message_sizes_of_table_11() -> None:
-    results = make_results(message_sizes=faraj_adaptive.compute_message_sizes(True))
-    verdict = faraj_adaptive.check_sizes(results)
+    results = make_results(message_sizes=faraj.compute_message_sizes(True))
+    verdict = judge_claim("faraj", "A message has the problem", results)
     assert verdict.state == HOLDS and verdict.reason.startswith("16 of 16")
 
 
@@ -295,7 +304,7 @@ def test_table_12_has_the_paper_s_columns() -> None:
         {"program": "hydro", "routine": WHOLE, **dict.fromkeys(chosen, ""), **whole},
     ]
     results = make_results(apps=rows)
-    measured, paper = faraj_adaptive.show_table_12(results).tables
+    measured, paper = faraj.show_table_12(results).tables
     assert list(measured.columns) == ["program", "implem.", "comm.", "total"]
     assert [row["implem."] for row in measured.rows] == [
         "NATIVE", *("ROBUST", "speed-up", "algorithm"), *("auto", "speed-up", "algorithm")
@@ -304,12 +313,12 @@ def test_table_12_has_the_paper_s_columns() -> None:
     assert times == ["8 s ± 0.2", "5 s", "60 %", "simple", "4 s", "100 %", "ring"]
     assert (measured.rows[2]["total"], measured.rows[5]["total"]) == ("-1 %", "-2 %")
     assert paper.rows[2]["LEMIEUX comm."] == "2495 s" and len(paper.rows) == 8
-    gain = faraj_adaptive.state_program_gain(results, WHOLE)
+    gain = judge_rule("faraj", results, "program gain", WHOLE)
     assert gain.state == NOT_REPRODUCIBLE and gain.reason.endswith("robust is VH-1 0.99")
-    assert faraj_adaptive.check_auto(results).state == HOLDS
+    assert judge_claim("faraj", "`auto` is not behind it", results).state == HOLDS
     rows[0]["auto s"] = 5.1  # within the difference of two native runs
-    assert faraj_adaptive.check_auto(results).state == HOLDS
+    assert judge_claim("faraj", "`auto` is not behind it", results).state == HOLDS
     rows[0]["auto s"] = 5.3
-    assert faraj_adaptive.check_auto(results).state == FAILS
+    assert judge_claim("faraj", "`auto` is not behind it", results).state == FAILS
     rows[0]["instances"] = 80  # all of them probes
-    assert faraj_adaptive.check_auto(results).state == NOT_REPRODUCED
+    assert judge_claim("faraj", "`auto` is not behind it", results).state == NOT_REPRODUCED

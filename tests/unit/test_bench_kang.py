@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.paper_claims import judge_claim
 
 from mpiprof.collectives.papers.harness.figures import SpaceTime
 from mpiprof.collectives.papers.harness.study import Row
@@ -17,6 +18,7 @@ from mpiprof.collectives.papers.reports.exhibits import (
     Results,
     read_paper_values,
 )
+from mpiprof.collectives.papers.reports.machines import PER_BYTE
 from mpiprof.collectives.papers.reports.schedule_pictures import show_schedules, trace_schedule
 from mpiprof.collectives.schedule import Problem
 
@@ -37,9 +39,9 @@ def test_links_are_an_exchange_and_two_rings() -> None:
     parts = ("between groups", "ring of A", "ring of B", "links", "of all pairs")
     assert [row[name] for name in parts] == [6, 6, 1, 13, 28]
     judged = results(links=[row])
-    assert kang_theorems.check_link_parts(judged).state == HOLDS
-    assert kang_theorems.check_links(judged).state == REFUTED
-    assert kang_theorems.check_linear_links(judged).state == HOLDS
+    assert judge_claim("kang", "The exchange uses p links", judged).state == HOLDS
+    assert judge_claim("kang", "It uses fewer than p + q", judged).state == REFUTED
+    assert judge_claim("kang", "Their number is linear", judged).state == HOLDS
 
 
 # ---- Theorem 3
@@ -108,7 +110,7 @@ def test_a_bound_that_holds_one_way_holds_in_part() -> None:
 def test_formulas_of_root_gathering() -> None:
     """(1) of p = q is (p - 1 + 2 p) / p, and (2) is (p - 1 + 6 p) / p, over M."""
     computed = kang_theorems.compute_formulas(True)
-    assert kang_theorems.check_formula(results(formulas=computed), "(1)").state == HOLDS
+    assert judge_claim("kang", "The best root gathering", results(formulas=computed)).state == HOLDS
     rows = {(row["formula"], row["groups"]): row for row in computed}
     assert rows["(1)", "32+32"]["formula / M"] == pytest.approx((31 + 64) / 32)
     assert rows["(2)", "32+32"]["formula / M"] == pytest.approx((31 + 192) / 32)
@@ -125,13 +127,17 @@ def test_algorithm_1_is_teams_where_sizes_do_not_divide_each_other() -> None:
         *make_rows(2, 1 << 20, root_gathering_sequential=12, kang=2, kang_teams=3),
     ]
     judged = results(**{"256 processes": rows})
-    assert kang.find_improvements(judged, 256) == {1: [(1 << 20, 7.0)], 2: [(1 << 20, 4.0)]}
+    found = kang.find_improvements(judged, 256)
+    assert [(row["setting"], row["size"], row["improvement"]) for row in found] == [
+        (1, 1 << 20, 7.0),
+        (2, 1 << 20, 4.0),
+    ]
 
 
 def test_irregular_messages_are_gathered_along_the_ranks() -> None:
     rows = make_rows(6, 1 << 20, root_gathering_sequential=14, root_gathering_ring=16, kang=2)
-    found = kang.find_improvements(results(**{"256 processes": rows}), 256)
-    assert found == {6: [(1 << 20, 8.0)]}
+    (found,) = kang.find_improvements(results(**{"256 processes": rows}), 256)
+    assert (found["setting"], found["size"], found["improvement"]) == (6, 1 << 20, 8.0)
 
 
 def test_limits_are_judged_by_the_paper_s_numbers() -> None:
@@ -143,14 +149,14 @@ def test_limits_are_judged_by_the_paper_s_numbers() -> None:
     slow = make_rows(6, 1 << 23, root_gathering_ring=16, kang=2)
     named = {"256 processes": rows, kang.SLOW_LINKS: slow}
     judged = Results(named, read_paper_values("kang"))
-    assert kang.check_limits(judged).state == HOLDS
-    verdict = kang.state_excess(judged)
+    assert judge_claim("kang", "With the size, improvements converge", judged).state == HOLDS
+    verdict = judge_claim("kang", "The improvement on 256 nodes", judged)
     assert verdict.state == NOT_REPRODUCIBLE and verdict.reason.endswith("4 times as slow, it is 8")
 
 
 def test_a_schedule_in_space_and_time() -> None:
     """Two processes exchange 100 bytes at 1 ns each, at once."""
-    rows = trace_schedule("p", "allgather", "ring", Problem(2, 100), kang_theorems.PER_BYTE)
+    rows = trace_schedule("p", "allgather", "ring", Problem(2, 100), PER_BYTE)
     (figure,) = show_schedules("", rows).figures
     assert isinstance(figure, SpaceTime)
     assert sorted(figure.sends) == [(0, 0.0, 100.0), (1, 0.0, 100.0)]

@@ -15,6 +15,7 @@ from mpiprof.collectives.papers.harness import study
 from mpiprof.collectives.papers.harness.case import Options
 from mpiprof.collectives.papers.harness.study import Row
 from mpiprof.collectives.papers.reports import PAPERS, import_paper, paper_report, runs
+from mpiprof.collectives.papers.reports.claim_rules import ClaimRule, judge_cases
 from mpiprof.collectives.papers.reports.exhibits import (
     FAILS,
     HOLDS,
@@ -28,10 +29,9 @@ from mpiprof.collectives.papers.reports.exhibits import (
     PaperValues,
     Results,
     judge_share,
-    judge_values,
     read_paper_values,
-    read_table,
 )
+from mpiprof.collectives.papers.reports.paper_file import read_file
 from mpiprof.collectives.papers.reports.paper_report import make_claims_table
 from mpiprof.collectives.papers.reports.runs import (
     Computation,
@@ -40,6 +40,7 @@ from mpiprof.collectives.papers.reports.runs import (
     Simulation,
     find_notes,
     find_reason,
+    list_code,
     load_result,
     make_key,
     obtain_result,
@@ -82,6 +83,7 @@ def test_every_exhibit_is_obtained(name: str) -> None:
 @pytest.mark.parametrize("name", PAPERS)
 def test_every_check_of_a_paper_judges_a_claim(name: str) -> None:
     import_paper(name)
+    table = read_file(name)
     modules = [m for m in sys.modules if m.startswith(f"mpiprof.collectives.papers.reports.{name}")]
     defined = {
         function
@@ -89,7 +91,9 @@ def test_every_check_of_a_paper_judges_a_claim(name: str) -> None:
         for function in vars(sys.modules[module])
         if function.startswith(("check_", "state_"))
     }
-    assert defined == {row["function"] for row in read_table("claims", name) if not row["exhibit"]}
+    entries = [claim for exhibit in table["exhibits"] for claim in exhibit.get("claims", ())]
+    assert defined == {claim["check"][0] for claim in entries if "check" in claim}
+    assert set(table["rules"]) == {claim["rule"][0] for claim in entries if "rule" in claim}
 
 
 def test_values_by_row_and_column() -> None:
@@ -118,7 +122,17 @@ def test_a_share_is_a_verdict() -> None:
 
 
 def test_values_within_an_error() -> None:
-    verdict = judge_values({"a": 1.04, "b": 2.0}, {"a": 1.0, "b": 1.0}, 0.05)
+    values = PaperValues(
+        tuple(PaperValue("Table 1", row, "time", 1.0, "us", "Table 1") for row in ("a", "b"))
+    )
+    rule = ClaimRule(
+        "within 5 %: {each}",
+        "abs(time / paper - 1) <= 0.05",
+        paper={"paper": ["Table 1", "{row}", "time"]},
+        each="{row}: {time} ({paper})",
+    )
+    rows: list[Row] = [{"row": "a", "time": 1.04}, {"row": "b", "time": 2.0}]
+    verdict = judge_cases(Results({}, values), rule, lambda _: rows)
     assert verdict.state == IN_PART and verdict.reason.startswith("1 of 2")
     assert "b: 2 (1)" in verdict.reason
 
@@ -233,6 +247,11 @@ def test_a_result_of_other_options_is_not_reused(tmp_path: Path) -> None:
     assert load_result(path, make_key(run, False)) is None
     path.write_text("{")
     assert load_result(path, make_key(run, True)) is None
+
+
+def test_results_depend_on_studies_simulator_and_schedules() -> None:
+    names = {file.name for file in list_code()}
+    assert {"libmpiprof-schedule.so", "study.py", "simulate.py", "allgatherv.py"} <= names
 
 
 def test_a_long_measurement_is_left_out_of_a_quick_run() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.paper_claims import judge_claim
 from support.synthetic import MACHINE, Synthetic
 from support.uniform_machine import make_uniform
 
@@ -200,9 +201,9 @@ def test_the_bandwidths_of_the_cray_x1() -> None:
         name = f"{row['operation']}, sum, {row['processes']} processes"
         expected = results.values.find("Bandwidths", name, "bandwidth")
         assert row["MB/s"] == pytest.approx(expected, rel=0.03)
-    assert rabenseifner.check_quotients(results).state == HOLDS
-    assert rabenseifner.check_protocols(results).state == HOLDS
-    predicted = rabenseifner.check_predictions(results)
+    assert judge_claim("rabenseifner", "The bandwidths are the bytes", results).state == HOLDS
+    assert judge_claim("rabenseifner", "Binary blocks are the fastest", results).state == HOLDS
+    predicted = judge_claim("rabenseifner", "On 116 processes they", results)
     assert predicted.state == HOLDS and "allreduce, sum, 64 processes" not in predicted.reason
 
 
@@ -214,7 +215,7 @@ def test_ratios_to_the_library_here() -> None:
         rows += [labels | {"algorithm": "native", "median ms": native}]
         rows += [labels | {"algorithm": "ring", "median ms": ring}]
     results = make_results("library here", rows)
-    verdict = rabenseifner.state_library(results)
+    verdict = judge_claim("rabenseifner", "Long vectors can be", results)
     assert verdict.state == NOT_REPRODUCIBLE
     assert verdict.reason.endswith("protocol: 3 (256 KB on 8), 0.5 (256 KB on 9)")
     (figure,) = rabenseifner.show_library(results).figures

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,5 +17,6 @@ PAPERS = {
 
 def import_paper(name: str) -> Paper:
     """Return a paper by its name on the command line."""
-    paper: Paper = importlib.import_module(f"{__name__}.{name}").make_paper()
-    return paper
+    from mpiprof.collectives.papers.reports.paper_file import read_paper
+
+    return read_paper(name)

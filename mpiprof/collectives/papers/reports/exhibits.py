@@ -1,13 +1,9 @@
 """Entries of a paper's report: its exhibits, how each is obtained, and the claims about it.
 
-A paper is a module with make_paper. An exhibit is a table, figure, formula, theorem or section of
+An exhibit is a table, figure, formula, theorem or section of
 the paper. Its rows come from runs (runs.py), which several exhibits may share. `show` turns
 these rows into figures and tables. A claim's check compares the rows with the paper's statement.
-
-claims/NAME.csv has a row for each exhibit, and below it a row for each claim about it, without an
-exhibit. Columns: the exhibit, its section, its caption or the claim in our words, the runs, the
-runs that may be missing, the function that shows or checks it, and that function's arguments.
-"; " separates runs and arguments.
+claims/NAME.json has the runs, exhibits and claims of a paper (paper_file.py).
 
 values/NAME.csv has the paper's own numbers. Columns: the exhibit, the row and the column of the
 number in it, the value, its unit, the source, and the line of the number in the paper's text as
@@ -21,17 +17,14 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 from mpiprof.collectives.papers.harness.figures import Figure, Series
-from mpiprof.collectives.papers.harness.study import Row, format_cell
-from mpiprof.collectives.papers.reports.runs import Run, parse_number
-from mpiprof.interface.format_units import format_percent
+from mpiprof.collectives.papers.harness.study import Row
+from mpiprof.collectives.papers.reports.runs import Run
 
-T = TypeVar("T")
 FOLDER = Path(__file__).parent
 HOLDS, IN_PART, FAILS = "holds", "holds in part", "does not hold here"
 # A counter-example in the paper's own model, which depends on no machine, shows that a statement is
@@ -197,36 +190,6 @@ class Paper:
     exhibits: Sequence[Exhibit]
 
 
-def read_exhibits(name: str, *modules: ModuleType) -> list[Exhibit]:
-    """Return the exhibits of a paper from its table; the modules have their functions."""
-    exhibits: list[Exhibit] = []
-    for row in read_table("claims", name):
-        text = row["text"]
-        if not row["exhibit"]:
-            claim = Claim(text, _bind_function(row, modules))
-            exhibits[-1] = replace(exhibits[-1], claims=(*exhibits[-1].claims, claim))
-            continue
-        runs, optional_runs = (_split(row[column]) for column in ("runs", "optional runs"))
-        show = _bind_function(row, modules) if row["function"] else lambda _: Content()
-        number, section = row["exhibit"], row["section"]
-        exhibits.append(Exhibit(number, section, text, runs, show, optional_runs=optional_runs))
-    return exhibits
-
-
-def _bind_function(row: Mapping[str, str], modules: Sequence[ModuleType]) -> Callable[..., Any]:
-    """Return the function of a row with its arguments; raises KeyError if there is none."""
-    functions: dict[str, Any] = {"show_rows": show_rows}
-    for module in modules:
-        functions |= vars(module)
-    function = functions[row["function"]]
-    arguments = [parse_number(text) for text in _split(row["arguments"])]
-    return lambda results: function(results, *arguments)
-
-
-def _split(cell: str) -> tuple[str, ...]:
-    return tuple(cell.split("; ")) if cell else ()
-
-
 # ---- checks
 
 
@@ -235,34 +198,10 @@ def judge(holds: object, reason: str, otherwise: str = FAILS) -> ClaimVerdict:
     return ClaimVerdict(HOLDS if holds else otherwise, reason)
 
 
-def judge_each(
-    cases: Sequence[T], agrees: Callable[[T], object], reason: str, missing: str = ""
-) -> ClaimVerdict:
-    """Return the verdict on cases, each of which agrees with the paper or not.
-
-    missing: why there may be no cases, in which case the claim is not reproduced.
-    """
-    if missing and not cases:
-        return ClaimVerdict(NOT_REPRODUCED, missing)
-    return judge_share(sum(bool(agrees(case)) for case in cases), len(cases), reason)
-
-
 def judge_share(right: int, total: int, reason: str) -> ClaimVerdict:
     """Return the verdict on cases of which so many agree with the paper."""
     state = HOLDS if right == total else IN_PART if right else FAILS
     return ClaimVerdict(state, f"{right} of {total} {reason}")
-
-
-def judge_values(
-    measured: Mapping[str, float], expected: Mapping[str, float], error: float
-) -> ClaimVerdict:
-    """Return the verdict on values that must be within a relative error of the paper's."""
-    pairs = "; ".join(
-        f"{key}: {format_cell(v)} ({format_cell(expected[key])})" for key, v in measured.items()
-    )
-    near = f"within {format_percent(error)} of" if error else "equal to"
-    reason = f"{near} the paper's number. Here, and (in the paper): {pairs}"
-    return judge_each([*measured], lambda k: abs(measured[k] / expected[k] - 1) <= error, reason)
 
 
 # ---- figures and tables
@@ -273,14 +212,8 @@ def make_table(title: str, rows: Sequence[Row]) -> Table:
     return Table(title, tuple(rows[0]), rows)
 
 
-def show_rows(results: Results, run: str, title: str, *columns: str) -> Content:
-    """Return all rows of a run as a table, of all columns unless some are named."""
-    rows = results.rows[run]
-    return Content(tables=[Table(title, columns or tuple(rows[0]), rows)])
-
-
 def make_series(
-    rows: Sequence[Row], x: str, y: str, by: str, names: Mapping[str, str]
+    rows: Sequence[Row], x: str, y: str, by: str, names: Mapping[Any, str]
 ) -> list[Series]:
     """Return a line for each of the named values of a column, without lines that have no point."""
     points = {v: sorted((row[x], row[y]) for row in rows if row[by] == v) for v in names}

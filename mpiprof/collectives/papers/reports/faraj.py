@@ -1,47 +1,37 @@
-"""Faraj et al. 2008: arrivals after equal computation (Section 5), and their impact (Section 6)."""
+"""Faraj et al. 2008: arrivals after equal computation (Section 5), their impact (6), ROBUST (7).
+
+All rows of Section 7 come from `bench robust`, where `--switch robust` is the paper's routine. The
+gains of ROBUST are over the MPI libraries of four machines, which do not exist any more. Libraries
+of today have some of its algorithms, so that a report shows the ratios here but does not judge
+these claims.
+"""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from itertools import pairwise
+from itertools import product
 from math import floor, isnan, log10
 
-from mpiprof.collectives.machine import Machine
-from mpiprof.collectives.papers.harness.case import Options
 from mpiprof.collectives.papers.harness.figures import Lines, Panels, Series
 from mpiprof.collectives.papers.harness.study import Row, format_cell
-from mpiprof.collectives.papers.harness.timing import PATTERNS
-from mpiprof.collectives.papers.reports import faraj_adaptive, faraj_programs, machines
+from mpiprof.collectives.papers.reports.claim_rules import is_known
 from mpiprof.collectives.papers.reports.exhibits import (
     NOT_REPRODUCED,
     ClaimVerdict,
     Content,
-    Paper,
     Results,
     Table,
-    judge,
-    judge_each,
-    judge_share,
-    read_exhibits,
+    make_table,
 )
-from mpiprof.collectives.papers.reports.faraj_programs import NO_TIMES, is_known
-from mpiprof.collectives.papers.reports.runs import CLUSTER, HOUR_S, Measurement, Run, Simulation
-from mpiprof.collectives.papers.studies.arrival import JOINED, KINDS, PAPER_PROCESSES, plot_factors
-from mpiprof.collectives.papers.studies.impact import plot_times
-from mpiprof.interface.format_units import format_round_size, format_share
+from mpiprof.collectives.papers.reports.faraj_programs import NO_TIMES, find_places
+from mpiprof.collectives.papers.studies.apps import WHOLE
+from mpiprof.collectives.papers.studies.arrival import JOINED, KINDS, plot_factors
+from mpiprof.facts.operations import AUTO, ROBUST
+from mpiprof.interface.format_units import format_share
 
-# Two nodes, so that each rank has a processor. At this rate 64 KB take about as long as on the
-# paper's Beowulf cluster. An idle port sends the bytes of 1 ms at once, which at 500 Mbit/s are the
-# whole message.
-TWO_NODES = ("--cluster", "2x250mbit")
 PLACED_RUNS = ("arrival", "arrival on the cluster")
 MOST_SHARE = 0.99  # of its processor, above which a rank is alone
 TIMER = "a timer replaced the computation, because ranks outnumber processors"
-SIMILAR = 1.001
 LARGE = 64 << 10
-LINK = "https://doi.org/10.1007/s10766-008-0070-9"
 Times = dict[int, dict[str, float]]
 
 
@@ -50,11 +40,8 @@ Times = dict[int, dict[str, float]]
 
 def show_instances(results: Results) -> Content:
     """Return both factors of each instance after 200 ms of computation."""
-    panels = []
-    for run in PLACED_RUNS:
-        rows = results.rows.get(f"{run} instances", [])
-        if rows:
-            panels.append(plot_factors(results.find_place(run), rows))
+    tables = {run: results.rows.get(f"{run} instances", []) for run in PLACED_RUNS}
+    panels = [plot_factors(results.find_place(run), rows) for run, rows in tables.items() if rows]
     if not panels:
         return Content(notes=[f"No figure: {NO_TIMES}."])
     title = "Factors of single instances after 200 ms"
@@ -103,17 +90,21 @@ def format_interval(value: object, half: object) -> str:
     return f"{value:.{digits}f} ± {half:.{digits}f}"
 
 
-def find_known_factors(results: Results, *kinds: str) -> list[Row] | ClaimVerdict:
+def find_factors(results: Results, *kinds: str) -> list[Row] | ClaimVerdict:
     """Return the rows of the first place with known factors, or why those of this machine are not.
 
     Times of messages through memory are not usable while other processes use the processors.
     """
-    candidates = [find_factors(results, *kinds, run=run) for run in PLACED_RUNS]
+    candidates = [find_factors_of(results, run, *kinds) for run in PLACED_RUNS]
     return next((rows for rows in candidates if not isinstance(rows, ClaimVerdict)), candidates[0])
 
 
-def find_factors(results: Results, *kinds: str, run: str) -> list[Row] | ClaimVerdict:
-    """Return the rows by computation time, or why the factors of some kinds are unknown."""
+def find_factors_of(results: Results, run: str, *kinds: str) -> list[Row] | ClaimVerdict:
+    """Return the rows by computation time, or why the factors of some kinds are unknown.
+
+    highest arrival: the end of the interval. disturbance: how much of the computation's time other
+    processes had, if it was more than 1 %.
+    """
     rows = sorted(results.rows.get(run, ()), key=lambda row: float(row["computation ms"]))
     if not rows:
         return ClaimVerdict(NOT_REPRODUCED, f"{run} was not measured")
@@ -121,91 +112,34 @@ def find_factors(results: Results, *kinds: str, run: str) -> list[Row] | ClaimVe
         return ClaimVerdict(NOT_REPRODUCED, NO_TIMES)
     if not all(is_known(row[f"{kind} ω/T"]) for kind in kinds for row in rows):
         return ClaimVerdict(NOT_REPRODUCED, TIMER)
+    share = min(row["processor share"] for row in rows)
+    text = f"; other processes had {format_share(1 - share)} of the processors"
+    added = {"disturbance": text * (share < MOST_SHARE)}
+    return [row | added | {"highest": row["arrival ω/T"] + row["arrival ±"]} for row in rows]
+
+
+def find_joined_factors(results: Results) -> list[Row] | ClaimVerdict:
+    """Return the rows of two nodes, if they have usable message times, beside the paper's range.
+
+    Messages through memory take far less than those of the paper's networks, and factors are
+    relative to this time. The paper's instances have 16 and 32 computations, so that successive
+    instances are joined.
+    """
+    runs = {"arrival on the cluster": "two nodes", "arrival": "messages through memory"}
+    paper = [results.values.column(t, "computation").values() for t in ("Table 6", "Table 7")]
+    limits = {"smallest": min(map(min, paper)), "largest": max(map(max, paper))}
+    rows: list[Row] | ClaimVerdict = []
+    for run, title in runs.items():
+        rows = find_factors_of(results, run, JOINED)
+        if not isinstance(rows, ClaimVerdict):
+            return [row | limits | {"network": title} for row in rows]
     return rows
 
 
-def judge_rows(
-    results: Results,
-    kinds: tuple[str, ...],
-    right: Callable[[Row], object],
-    text: str,
-    run: str = "",
-) -> ClaimVerdict:
-    """Judge a statement about each computation time, by default of the first place with factors."""
-    rows = find_factors(results, *kinds, run=run) if run else find_known_factors(results, *kinds)
-    if isinstance(rows, ClaimVerdict):
-        return rows
-    pairs = [" and ".join(format_cell(row[f"{kind} ω/T"]) for kind in kinds) for row in rows]
-    reason = f"computation times {text}: {', '.join(pairs)}"
-    return judge_each(rows, right, reason + describe_others(rows))
-
-
-def describe_others(rows: Sequence[Row]) -> str:
-    """Return how much of the computation's time other processes had, if it was more than 1 %."""
-    share = min((row["processor share"] for row in rows), default=1.0)
-    text = f"; other processes had {format_share(1 - share)} of the processors"
-    return text * (share < MOST_SHARE)
-
-
-def check_arrivals(results: Results) -> ClaimVerdict:
-    """Judge that arrivals are imbalanced after balanced computation, at each computation time."""
-    text = "have factors of at least 1"
-    return judge_rows(results, ("arrival",), lambda row: row["arrival ω/T"] >= 1, text)
-
-
-def check_growth(results: Results) -> ClaimVerdict:
-    """Judge that the imbalance of computation grows with the computation."""
-    rows = find_known_factors(results, "computation")
-    if isinstance(rows, ClaimVerdict):
-        return rows
-    factors = [row["computation ω/T"] for row in rows]
-    reason = f"the factors are {', '.join(map(format_cell, factors))}" + describe_others(rows)
-    return judge(factors == sorted(factors) and factors[-1] > factors[0], reason)
-
-
-def check_sum(results: Results) -> ClaimVerdict:
-    """Judge that arrivals are at least as imbalanced as the computation, within the interval."""
-    kinds, text = (
-        ("arrival", "computation"),
-        "have an arrival factor of at least that of computation",
-    )
-    return judge_rows(
-        results, kinds, lambda r: r["arrival ω/T"] + r["arrival ±"] >= r["computation ω/T"], text
-    )
-
-
-def check_cause(results: Results) -> ClaimVerdict:
-    """Judge that computation contributes more to the imbalance than exits from communication."""
-    kinds, text = ("computation", "exit"), "have a computation factor above that of exits"
-    return judge_rows(results, kinds, lambda r: r["computation ω/T"] > r["exit ω/T"], text)
-
-
-def check_order(results: Results) -> ClaimVerdict:
-    """Judge that computation factors are within the factors of the paper's two tables.
-
-    Messages through memory take far less than those of the paper's networks, and factors are
-    relative to this time. So the ranks on two nodes count, if they have usable message times. The
-    paper's instances have 16 and 32 computations, so that successive instances are joined.
-    """
-    on_nodes = "arrival on the cluster"
-    is_on_nodes = not isinstance(find_factors(results, JOINED, run=on_nodes), ClaimVerdict)
-    paper = [results.values.column(t, "computation").values() for t in ("Table 6", "Table 7")]
-    smallest, largest = min(map(min, paper)), max(map(max, paper))
-    run, where = (on_nodes, "two nodes") if is_on_nodes else ("arrival", "messages through memory")
-    text = (
-        f"have a factor of {PAPER_PROCESSES} computations of {smallest:.3g} to {largest:.3g}, "
-        f"as in Tables 6 and 7 ({where})"
-    )
-    return judge_rows(
-        results, (JOINED,), lambda row: smallest <= row[f"{JOINED} ω/T"] <= largest, text, run
-    )
-
-
-def check_instances(results: Results) -> ClaimVerdict:
-    """Judge that the arrivals of single instances are imbalanced."""
+def find_instances(results: Results) -> list[Row]:
+    """Return the single instances of the first place that has some."""
     tables = [results.rows.get(f"{run} instances", []) for run in PLACED_RUNS]
-    reason = "instances have a worst-case factor of at least 1"
-    return judge_each(next(filter(None, tables), []), lambda row: row["ω/T"] >= 1, reason, NO_TIMES)
+    return next(filter(None, tables), [])
 
 
 # ---- Section 6: algorithms under imbalanced arrivals
@@ -220,73 +154,34 @@ def find_times(results: Results, run: str, operation: str, size: int) -> Times:
     return times
 
 
-def check_change(results: Results, run: str, operation: str, size: int) -> ClaimVerdict:
-    """Judge that the fastest algorithm of balanced arrivals is not that of imbalanced ones."""
+def find_change(results: Results, run: str, operation: str, size: int) -> list[Row]:
+    """Return the fastest algorithm of balanced arrivals, and its time over the best late one."""
     times = find_times(results, run, operation, size)
     first, last = min(times), max(times)
     best = min(times[first], key=times[first].__getitem__)
     ratio = times[last][best] / min(times[last].values())
-    reason = f"{best} is the fastest at MAX_IF {first}, and takes {ratio:.4g} times the best at "
-    return judge(ratio > SIMILAR, f"{reason}{last}")
+    return [{"algorithm": best, "first": first, "last": last, "ratio": ratio}]
 
 
-def check_lead(
-    results: Results, run: str, operation: str, size: int, name: str, first: int, last: int
-) -> ClaimVerdict:
-    """Judge that an algorithm is the only fastest one at some values of MAX_IF."""
-    times = find_times(results, run, operation, size)
-    chosen = [factor for factor in times if first <= factor <= last]
-    reason = f"values of MAX_IF have {name} ahead of all others"
-    exceptions = []
-    for factor in chosen:
-        ratio = _lead_ratio(times[factor], name)
-        if ratio <= SIMILAR:
-            fastest = min(times[factor], key=times[factor].__getitem__)
-            exceptions.append(f"{factor} ({fastest}, {ratio:.3g})")
-    if exceptions:
-        reason += f"; the fastest, and its time over that of {name}, at the others: "
-        reason += ", ".join(exceptions)
-    return judge_share(len(chosen) - len(exceptions), len(chosen), reason)
+def list_leads(results: Results, run: str, operation: str, size: int, name: str) -> list[Row]:
+    """Return an algorithm's time, and the fastest other one, for each MAX_IF."""
+    rows: list[Row] = []
+    for factor, times in find_times(results, run, operation, size).items():
+        rival = min(ms for algorithm, ms in times.items() if algorithm != name)
+        rows.append(
+            {"MAX_IF": factor, "ms": times[name], "fastest": min(times, key=times.__getitem__)}
+            | {"ratio": rival / times[name], "lead": rival - times[name]}
+        )
+    return rows
 
 
-def check_overtaking(
-    results: Results, run: str, operation: str, size: int, name: str
-) -> ClaimVerdict:
-    """Judge that an algorithm is not the fastest at first, and the only one from some MAX_IF on."""
-    times = find_times(results, run, operation, size)
-    ratios = {factor: _lead_ratio(times[factor], name) for factor in times}
-    leads = [ratio > SIMILAR for ratio in ratios.values()]
-    reason = f"time of the fastest other one over that of {name} by MAX_IF: {_list_values(ratios)}"
-    return judge(leads[-1] and not leads[0] and leads == sorted(leads), reason)
-
-
-def _list_values(by_factor: Mapping[int, float]) -> str:
-    return ", ".join(f"{factor}: {value:.3g}" for factor, value in by_factor.items())
-
-
-def _lead_ratio(times: Mapping[str, float], name: str) -> float:
-    """Return the time of the fastest other algorithm over that of the named one."""
-    return min(t for algorithm, t in times.items() if algorithm != name) / times[name]
-
-
-def check_fall(
-    results: Results, run: str, operation: str, size: int, name: str, limit: int
-) -> ClaimVerdict:
-    """Judge that an algorithm takes less time with each step of MAX_IF up to a limit."""
-    times = find_times(results, run, operation, size)
-    steps = [times[factor][name] for factor in times if factor <= limit]
-    text = " to ".join(f"{ms:.3g}" for ms in (steps[0], min(steps), steps[-1]))
-    reason = f"steps are a fall; ms at first, at least and at MAX_IF {limit}: {text}"
-    return judge_each([*pairwise(steps)], lambda step: step[1] < step[0], reason)
-
-
-def check_convergence(
+def compare_spreads(
     results: Results, operation: str, factor: int, exception: str, exception_size: int, *runs: str
-) -> ClaimVerdict:
-    """Judge that all algorithms take a similar time at a MAX_IF, except in one run with one size.
+) -> list[Row]:
+    """Return the slowest over the fastest algorithm at a MAX_IF, beside that of the exception.
 
     The paper gives no number. Times are similar if they differ by less than half as much as those
-    of the exception.
+    of the exception, which is one run with one size.
     """
     ratios = {}
     for run in runs:
@@ -294,64 +189,141 @@ def check_convergence(
             times = find_times(results, run, operation, size)[factor].values()
             ratios[run, size] = max(times) / min(times)
     exceptional = ratios.pop((exception, exception_size))
-    text = ", ".join(f"{run}, {format_round_size(n)}: {r:.3g}" for (run, n), r in ratios.items())
-    reason = f"cases; slowest over fastest algorithm: {text}; {exceptional:.3g} in the exception"
-    return judge_each([*ratios.values()], lambda r: r - 1 < (exceptional - 1) / 2, reason)
+    return [
+        {"run": run, "bytes": size, "ratio": ratio, "exceptional": exceptional}
+        for (run, size), ratio in ratios.items()
+    ]
 
 
-def check_widening(
-    results: Results, run: str, operation: str, size: int, name: str
-) -> ClaimVerdict:
-    """Judge that the others' best time less that of the named grows with each step of MAX_IF."""
-    times = find_times(results, run, operation, size)
-    leads = {
-        factor: min(t for rival, t in several.items() if rival != name) - several[name]
-        for factor, several in times.items()
-    }
-    reason = f"steps widen it; ms by MAX_IF: {_list_values(leads)}"
-    return judge_each([*pairwise(leads.values())], lambda step: step[1] > step[0], reason)
+# ---- Section 7: native, the paper's routine, and auto
+
+FACTORS = {"Figure 12": 1, "Table 9": 1, "Figure 13": 100}  # MAX_IF
+MACHINES = ("LEMIEUX", "UC-TG", "AVIDD-T", "AURORA")
+INTERVALS = {"native / robust": "native / robust 95 %", "auto / robust": "robust 95 %"}
+NO_ROWS = "the quick report has no setting of this exhibit"
 
 
-# ---- runs
+def select_settings(results: Results, exhibit: str) -> list[Row]:
+    """Return the settings of an exhibit; Table 10 has the computation of the largest MAX_IF."""
+    rows = results.rows["robust"]
+    if exhibit in FACTORS:
+        rows = [row for row in rows if row["MAX_IF"] == FACTORS[exhibit]]
+    if exhibit.startswith("Table"):
+        rows = [row for row in rows if row["bytes"] == LARGE]
+    if exhibit == "Table 10":
+        largest = max((row["MAX_IF"] for row in rows), default=0)
+        times = {row["computation ms"] for row in rows if row["MAX_IF"] == largest}
+        rows = [row for row in rows if row["computation ms"] in times]
+    return rows
 
 
-def _simulate(processes: int, machine: Machine, operation: str, per_node: int = 1) -> Simulation:
-    """Return a run of a machine; the root's arrival decides in broadcasts, so all patterns."""
-    full = Options(per_node=per_node, only=(operation,))
-    quick = replace(full, laps=PATTERNS if operation == "bcast" else PATTERNS // 2)
-    return Simulation("impact", processes, full, quick, machine, note=machines.WITH_TRANSPORT)
+def list_ratios(results: Results, exhibit: str, column: str) -> list[Row]:
+    """Return a ratio in the settings of an exhibit, with its interval and the limits of it."""
+    rows: list[Row] = []
+    for row in select_settings(results, exhibit):
+        interval = str(row[INTERVALS[column]])
+        limits = interval.split(" to ") if interval else (row[column],) * 2  # an exact ratio
+        rows.append(
+            {"ratio": row[column], "interval": f" ({interval})" * bool(interval)}
+            | dict(zip(("low", "high"), map(float, limits), strict=True))
+        )
+    return rows
 
 
-RUNS: dict[str, Run] = {
-    **faraj_programs.RUNS,
-    "arrival": Measurement(("arrival",), 0.27 * HOUR_S, ("arrival", "--quick"), 50),
-    "arrival on the cluster": Measurement(
-        ("arrival", *TWO_NODES), 0.27 * HOUR_S, ("arrival", *TWO_NODES, "--quick"), 50
-    ),
-    **faraj_adaptive.RUNS,
-    "Lemieux": _simulate(32, machines.LEMIEUX, "alltoall", machines.LEMIEUX_PER_NODE),
-    "Lemieux, bcast": _simulate(32, machines.LEMIEUX, "bcast", machines.LEMIEUX_PER_NODE),
-    "Beowulf": _simulate(16, machines.BEOWULF, "alltoall"),
-    "Beowulf, bcast": _simulate(16, machines.BEOWULF, "bcast"),
-    "robust": Measurement(
-        ("robust", *CLUSTER, "--only", "alltoall", "--full"),
-        4 * HOUR_S,
-        ("robust", "-n", "2", "--quick", "--only", "alltoall", "--sizes", "64K"),
-        60,
-    ),
+def list_probes(results: Results) -> list[Row]:
+    """Return the number of probes under auto and robust in all settings."""
+    columns = {"auto": "probes", "robust": "robust probes"}
+    return [
+        {name: count_probes(row[column]) for name, column in columns.items()}
+        for row in results.rows["robust"]
+    ]
+
+
+def count_probes(text: object) -> int:
+    """Return the number of probes in all phases, such as "12+4"; 0 if unknown."""
+    words = str(text).split("+")
+    return sum(int(word) for word in words) if all(word.isdigit() for word in words) else 0
+
+
+# ---- Section 7.4: four programs
+
+
+CLUSTERS = {"LEMIEUX": 128, "UC-TG": 64, "AVIDD-T": 32, "AURORA": 16}  # processes
+# Points of the whole problem on each cluster, and bytes per point. 20 B per cell of VH-1 follow
+# from the sizes of Table 11.
+PROBLEMS = {
+    "FT": ((512**3,) * 4, 16),
+    "VH-1": (tuple((1024 * i) ** 2 for i in (16, 8, 4, 2)), 20),
+    "FFT-2D": ((4096**2,) * 4, 16),
+    "MT": ((4096**2,) * 4, 8),
 }
+STAND_INS = {"ft": "FT", "hydro": "VH-1", "fft2d": "FFT-2D", "transpose": "MT"}
+ROUTINE = "alltoall"
 
 
-def show_impact(results: Results, run: str, operation: str) -> Content:
-    """Return the times of algorithms over MAX_IF, for 1 B and 64 KB."""
-    panels = []
-    for size in (1, LARGE):
-        rows = results.select(run, operation=operation, bytes=size)
-        panels.append(plot_times(f"{operation} of {format_round_size(size)}", rows))
-    return Content([Panels(f"{run}: mean time of a process in the call", panels, 2)])
+def compute_message_sizes(_: bool) -> list[Row]:
+    """Return the bytes that a process sends to another one, for a problem in equal blocks."""
+    return [
+        {"program": name, "cluster": cluster, "processes": size, "KB": bytes_ * n / size**2 / 1024}
+        for name, (points, bytes_) in PROBLEMS.items()
+        for (cluster, size), n in zip(CLUSTERS.items(), points, strict=True)
+    ]
 
 
-def make_paper() -> Paper:
-    """Return the paper with its exhibits."""
-    exhibits = read_exhibits("faraj", faraj_programs, faraj_adaptive, sys.modules[__name__])
-    return Paper("faraj", "Faraj, Patarasuk and Yuan 2008", LINK, RUNS, exhibits)
+def show_table_12(results: Results) -> Content:
+    """Return the table with the paper's rows and columns, measured and of the paper."""
+    tables = []
+    for place, rows in find_places(results):
+        table_rows = []
+        for program, replaced in STAND_INS.items():
+            by_routine = {r["routine"]: r for r in rows if r["program"] == program}
+            if ROUTINE in by_routine:
+                table_rows += _make_rows(replaced, by_routine[ROUTINE], by_routine[WHOLE])
+        if table_rows:
+            tables.append(make_table(f"Measured on {place}", table_rows))
+    tables.append(_make_paper_table(results))
+    return Content(tables=tables)
+
+
+def _make_rows(name: str, inside: Row, total: Row) -> list[Row]:
+    both = {"comm.": inside, "total": total}
+    native = {c: f"{r['native s']:.3g} s ± {r['native ±']:.1g}" for c, r in both.items()}
+    return [
+        {"program": name, "implem.": "NATIVE"} | native,
+        *_rows_of(both, ROBUST, "ROBUST", "robust algorithm"),
+        *_rows_of(both, AUTO, AUTO, "algorithm"),
+    ]
+
+
+def _rows_of(both: dict[str, Row], selector: str, title: str, algorithm: str) -> list[Row]:
+    """Return the rows of a selector's run: times, speed-ups and its algorithm."""
+    times = {c: f"{row[f'{selector} s']:.3g} s" for c, row in both.items()}
+    speedups = {c: f"{100 * (row[f'native / {selector}'] - 1):.0f} %" for c, row in both.items()}
+    return [
+        {"program": "", "implem.": title} | times,
+        {"program": "", "implem.": "speed-up"} | speedups,
+        {"program": "", "implem.": "algorithm", "comm.": both["comm."][algorithm], "total": ""},
+    ]
+
+
+def _make_paper_table(results: Results) -> Table:
+    rows: list[Row] = []
+    kinds = {"communication": "comm.", "total": "total"}
+    for name, implementation in product(PROBLEMS, ("NATIVE", "ROBUST")):
+        row: Row = {"program": name, "implem.": implementation}
+        for cluster, kind in product(CLUSTERS, kinds):
+            head, column = f"{name} {implementation}", f"{cluster} {kind}"
+            row[f"{cluster} {kinds[kind]}"] = f"{results.values.find('Table 12', head, column):g} s"
+        rows.append(row)
+    return make_table("The paper's times", rows)
+
+
+def list_long_programs(results: Results, routine: str) -> list[Row]:
+    """Return the rows of the programs that call the all-to-all after the last probe of robust."""
+    probes = int(results.values.find("ROBUST", "probes", "instances"))
+    calls = {r["program"]: r["instances"] for r in results.select("apps", routine=ROUTINE)}
+    return [
+        row | {"name": STAND_INS[row["program"]], "longest": row["robust s"] + row["native ±"]}
+        for row in results.select("apps", routine=routine)
+        if row["program"] in STAND_INS and calls.get(row["program"], 0) > probes
+    ]

@@ -1,15 +1,13 @@
-"""Faraj et al. 2008, Section 4: message times and arrivals in programs, and the claims about them.
+"""Faraj et al. 2008, Section 4: message times, arrivals in programs, and cases of claims.
 
 Samples of this project replace the paper's seven programs in Tables 1 to 5, Figures 2 and 3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise, product
-from math import isnan
 from statistics import median
-from typing import TypeGuard
 
 import numpy as np
 
@@ -17,19 +15,10 @@ from mpiprof.account.aggregate import FACTOR_RANGES, RANGE_NAMES
 from mpiprof.collectives.papers.harness.figures import Bars, Lines, Panels, Series
 from mpiprof.collectives.papers.harness.intervals import IntervalEstimate
 from mpiprof.collectives.papers.harness.study import Row
-from mpiprof.collectives.papers.reports.exhibits import (
-    NOT_REPRODUCED,
-    ClaimVerdict,
-    Content,
-    Results,
-    Table,
-    judge_each,
-    judge_share,
-    make_table,
-)
+from mpiprof.collectives.papers.reports.claim_rules import is_known
+from mpiprof.collectives.papers.reports.exhibits import Content, Results, Table, make_table
 from mpiprof.collectives.papers.reports.machines import BEOWULF, LEMIEUX
-from mpiprof.collectives.papers.reports.runs import CLUSTER, HOUR_S, Computation, Measurement, Run
-from mpiprof.collectives.papers.studies.apps import ALL, SINGLE_WIDTH, WHOLE
+from mpiprof.collectives.papers.studies.apps import ALL, FACTORS, SINGLE_WIDTH, WHOLE
 from mpiprof.collectives.papers.studies.arrival import plot_factors
 from mpiprof.interface.format_units import format_round_size, format_share
 
@@ -67,20 +56,6 @@ def compare_message_times(results: Results) -> list[Row]:
     return rows
 
 
-RUNS: dict[str, Run] = {
-    "message times": Computation(compute_message_times, "message times of the simulator"),
-    # Two ranks have few arrivals in between: their factors scatter far around the median.
-    "apps": Measurement(
-        ("apps",),
-        0.25 * HOUR_S,
-        ("apps", "--cluster", "8x100mbit", "--quick"),
-        120,
-        ("apps", "--quick"),
-    ),
-    "apps on the cluster": Measurement(("apps", *CLUSTER), 0.3 * HOUR_S),
-}
-
-
 def find_places(results: Results, table: str = "") -> Iterator[tuple[str, list[Row]]]:
     """Yield the places where the programs ran, each with the rows of one of their tables."""
     for run in PLACED_RUNS:
@@ -98,11 +73,6 @@ def find_stand_ins(rows: list[Row]) -> Iterator[tuple[str, Row]]:
     """Yield the rows of programs that replace programs of Section 4, each with the replaced one."""
     for program, replaced in STAND_INS.items():
         yield from ((replaced, row) for row in rows if row["program"] == program)
-
-
-def is_known(value: object) -> TypeGuard[float]:
-    """Return whether a value of a table is a number."""
-    return isinstance(value, int | float) and not isnan(value)
 
 
 # ---- tables
@@ -136,57 +106,37 @@ def show_table_1(results: Results) -> Content:
     return Content([figure], tables)
 
 
-def _tabulate(
-    results: Results, table: str, title: str, make_cells: Callable[[str, str, Row], Row | None]
-) -> Content:
-    """Return a table of the samples for each place.
-
-    make_cells: returns the cells of a row, or None to leave it out, from the place, the replaced
-    program and the row.
-    """
-    tables = []
+def list_samples(results: Results, table: str = "") -> list[Row]:
+    """Return the rows of all places, with the replaced program, and two digits of the factors."""
+    samples = []
     for place, rows in find_places(results, table):
-        table_rows = []
         for replaced, row in find_stand_ins(rows):
-            cells = make_cells(place, replaced, row)
-            table_rows += [{"for": replaced} | cells] if cells is not None else []
-        tables.append(make_table(f"{title} on {place}", table_rows))
-    return Content(tables=tables)
+            labels = {"place": place, "for": replaced, "name": f"{replaced} {row['routine']}"}
+            factors = {c: show_single(row[c]) if is_known(row[c]) else "" for c in FACTORS}
+            samples.append(row | labels | factors)
+    return samples
 
 
-def show_table_2(results: Results) -> Content:
-    """Return lines, time and time in collectives of the programs, beside the paper's."""
-    programs, places = dict(find_places(results, "programs")), dict(find_places(results))
-
-    def make_cells(place: str, replaced: str, row: Row) -> Row | None:
-        if row["routine"] != WHOLE:
-            return None
-        total, program = row["native s"], row["program"]
-        lines = {r["program"]: r["lines"] for r in programs[place]}
-        seconds = {(r["program"], r["routine"]): r["native s"] for r in places[place]}
-        inside = seconds[program, ALL]
-        execution, communication, count = (
-            results.values.find("Table 2", replaced, column)
-            for column in ("execution time", "communication time", "program")
-        )
-        cells = {"program": program, "lines": lines[program], "exec. s": total, "comm. s": inside}
-        cells |= {"comm. share": format_share(inside / total)}
-        cells |= {"paper's share": format_share(communication / execution)}
-        return cells | {"paper's lines": f"{count:.0f}"}
-
-    return _tabulate(results, "", "Programs", make_cells)
+def list_times(results: Results) -> list[Row]:
+    """Return lines, time, and time in collectives of the programs."""
+    places = find_places(results, "programs")
+    lines = {(place, r["program"]): r["lines"] for place, rows in places for r in rows}
+    samples = list_samples(results)
+    inside = {(r["place"], r["program"]): r["native s"] for r in samples if r["routine"] == ALL}
+    times: list[Row] = []
+    for row in [row for row in samples if row["routine"] == WHOLE]:
+        key = row["place"], row["program"]
+        share = inside[key] / row["native s"]
+        times.append(row | {"lines": lines[key], "inside s": inside[key], "share": share})
+    return times
 
 
-def show_table_3(results: Results) -> Content:
-    """Return the routines of the programs, their calls and sizes, beside the paper's."""
-
-    def make_cells(_: str, replaced: str, row: Row) -> Row:
-        name = f"{replaced} {row['routine']}"
-        calls = results.values.column("Table 3", "calls").get(name, "")
-        cells = {"routine": row["routine"], "bytes": format_range(row), "calls": row["calls"]}
-        return cells | {"bytes, paper": find_paper_bytes(results, name), "calls, paper": calls}
-
-    return _tabulate(results, "collectives", "Collectives", make_cells)
+def list_sizes(results: Results) -> list[Row]:
+    """Return the routines with the ranges of their message sizes, also of the paper's."""
+    return [
+        row | {"bytes": format_range(row), "paper bytes": find_paper_bytes(results, row["name"])}
+        for row in list_samples(results, "collectives")
+    ]
 
 
 def find_paper_bytes(results: Results, name: str) -> str:
@@ -201,50 +151,6 @@ def format_range(row: Row) -> str:
     smallest, largest = row["least bytes"], row["most bytes"]
     same = smallest == largest or not smallest < largest
     return f"{row['message bytes']:.0f}" if same else f"{smallest:.0f} to {largest:.0f}"
-
-
-def add_paper_factors(results: Results, table: str, head: str) -> Row:
-    """Return the paper's factors of a program or routine on both machines."""
-    cells: Row = {}
-    for machine in MACHINES:
-        for kind in ("average", "worst"):
-            column = f"{machine} {kind}"
-            cells[column] = results.values.column(table, column).get(head, "")
-    return cells
-
-
-def _show_factors(row: Row) -> Row:
-    """Return the measured factors; "" without message times."""
-    names = {"average δ/T": "δ/T", "worst ω/T": "ω/T"}
-    return {
-        name: show_single(row[column]) if is_known(row[column]) else ""
-        for name, column in names.items()
-    }
-
-
-def show_table_4(results: Results) -> Content:
-    """Return the average factors of all collectives of each program, beside the paper's."""
-
-    def make_cells(_: str, replaced: str, row: Row) -> Row | None:
-        if row["routine"] != ALL:
-            return None
-        return _show_factors(row) | add_paper_factors(results, "Table 4", replaced)
-
-    return _tabulate(results, "", "Factors of all collectives", make_cells)
-
-
-def show_table_5(results: Results) -> Content:
-    """Return the factors of the major routines: of the paper, and with a tenth of the time."""
-    paper = results.values.column("Table 5", "Lemieux average")
-
-    def make_cells(_: str, replaced: str, row: Row) -> Row | None:
-        name, share = f"{replaced} {row['routine']}", row["share of time"]
-        if name not in paper and share < 0.1:
-            return None
-        cells = {"routine": row["routine"], "share of time": format_share(share)}
-        return cells | _show_factors(row) | add_paper_factors(results, "Table 5", name)
-
-    return _tabulate(results, "collectives", "Factors of major routines", make_cells)
 
 
 # ---- figures
@@ -279,80 +185,61 @@ def _combine_panels(title: str, panels: Sequence[Bars | Lines]) -> Content:
     return Content([Panels(title, panels, min(len(panels), 2))])
 
 
-# ---- claims
+# ---- cases of claims
 
 
-def check_bandwidths(results: Results) -> ClaimVerdict:
-    """Judge the paper's bandwidths by its sizes and times."""
-    ratios = []
-    for machine, (name, size) in product(MACHINES, SIZES.items()):
-        columns = (f"{machine} time", f"{machine} bandwidth")
-        time, bandwidth = (results.values.find("Table 1", name, column) for column in columns)
-        ratios.append(size / time / 1e3 / bandwidth)
-    reason = "bandwidths are size over time, within 5 %"
-    return judge_each(ratios, lambda ratio: abs(ratio - 1) <= 0.05, reason)
+def list_bandwidths(results: Results) -> list[Row]:
+    """Return the sizes over the paper's times, beside its bandwidths in MB/s."""
+    find = results.values.find
+    return [
+        {"computed": size / find("Table 1", name, f"{machine} time") / 1e3}
+        | {"paper": find("Table 1", name, f"{machine} bandwidth")}
+        for machine, (name, size) in product(MACHINES, SIZES.items())
+    ]
 
 
-def check_measured_bandwidths(results: Results) -> ClaimVerdict:
-    """Judge that the measured bandwidth grows from each size of Table 1 to the next."""
+def list_bandwidth_steps(results: Results) -> list[Row]:
+    """Return the measured bandwidths of each size of Table 1 and of the next one."""
     rows = [r for r in results.rows.get("apps messages", []) if r["bytes"] in SIZES.values()]
-    if not rows:
-        return ClaimVerdict(NOT_REPRODUCED, NO_TIMES)
-    steps = [pair for pair in pairwise(rows) if pair[0]["link"] == pair[1]["link"]]
-    ends = f"{rows[0]['MB/s']:.3g} to {rows[-1]['MB/s']:.3g} MB/s"
-    reason = f"steps to the next size raise it, {ends}"
-    return judge_each(steps, lambda pair: pair[1]["MB/s"] > pair[0]["MB/s"], reason)
+    ends = {"first": rows[0]["MB/s"], "last": rows[-1]["MB/s"]} if rows else {}
+    return [
+        {"before": before["MB/s"], "after": after["MB/s"], **ends}
+        for before, after in pairwise(rows)
+        if before["link"] == after["link"]
+    ]
 
 
-def check_shares(results: Results) -> ClaimVerdict:
-    """Judge that each program spends at least the paper's smallest share in collectives."""
+def list_shares(results: Results) -> list[Row]:
+    """Return the share of collectives in each program, beside the paper's smallest share."""
     execution = results.values.column("Table 2", "execution time")
     inside = results.values.column("Table 2", "communication time")
-    smallest_share = min(inside[name] / execution[name] for name in execution)
+    smallest = min(inside[name] / execution[name] for name in execution)
     seconds = {(r["program"], r["routine"]): r["native s"] for r in results.rows["apps"]}
-    shares = [seconds[name, ALL] / seconds[name, WHOLE] for name in STAND_INS]
-    smallest = f"{100 * smallest_share:.1f} % of their time, the paper's smallest share"
-    reason = f"programs spend at least {smallest}"
-    return judge_each(shares, lambda share: share >= smallest_share, reason)
+    return [
+        {"share": seconds[name, ALL] / seconds[name, WHOLE], "smallest": smallest}
+        | {"percent": 100 * smallest}
+        for name in STAND_INS
+    ]
 
 
-def check_routines(results: Results) -> ClaimVerdict:
-    """Judge that the samples call the routines of the programs that they replace."""
+def list_routines(results: Results) -> list[Row]:
+    """Return the routines of Table 3, and whether the samples call them."""
     rows = find_stand_ins(results.rows["apps collectives"])
     called = {f"{replaced} {row['routine']}" for replaced, row in rows}
-    expected = list(dict.fromkeys(value.row for value in results.values.of_exhibit("Table 3")))
-    absent = [name for name in expected if name not in called]
-    reason = "routines are called" + (f"; not {', '.join(absent)}" if absent else "")
-    return judge_share(len(expected) - len(absent), len(expected), reason)
+    names = dict.fromkeys(value.row for value in results.values.of_exhibit("Table 3"))
+    return [{"name": name, "called": name in called} for name in names]
 
 
-def find_known(values: Sequence[object]) -> list[float]:
-    """Return the values if all are numbers, else []."""
-    numbers = [v for v in values if is_known(v)]
-    return numbers if len(numbers) == len(values) else []
+def list_factors(results: Results) -> list[Row]:
+    """Return the worst-case factors of all routines of the samples."""
+    rows = find_stand_ins(results.rows["apps collectives"])
+    return [
+        {"name": f"{replaced} {row['routine']}", "factor": row["ω/T"]} for replaced, row in rows
+    ]
 
 
-def check_programs(results: Results) -> ClaimVerdict:
-    """Judge that the average worst-case factor of every program is imbalanced."""
-    factors = find_known([row["ω/T"] for row in results.select("apps", routine=ALL)])
-    if not factors:
-        return ClaimVerdict(NOT_REPRODUCED, NO_TIMES)
-    reason = f"programs have an average worst-case factor of at least 1, {min(factors):.3g} to "
-    return judge_each(factors, lambda factor: factor >= 1, f"{reason}{max(factors):.3g}")
-
-
-def check_few_balanced(results: Results) -> ClaimVerdict:
-    """Judge that no larger share of instances is balanced than on the paper's machines."""
-    rows = results.rows.get("apps distribution", [])
-    balanced = [row for row in rows if row["ω/T"] == RANGE_NAMES[0]]
-    limit = max(value.value for value in results.values.of_exhibit("Figure 2")) / 100
-    shares = ", ".join(f"{format_share(row['share'])} {row['messages']}" for row in balanced)
-    reason = f"sizes have at most {format_share(limit)} balanced: {shares}"
-    return judge_each(balanced, lambda row: row["share"] <= limit, reason, NO_TIMES)
-
-
-def check_small(results: Results) -> ClaimVerdict:
-    """Judge that operations with large messages are less imbalanced, below each limit of a range.
+def compare_sizes(results: Results) -> list[Row]:
+    """Return the shares of small and of large messages below each limit of a range of factors.
 
     "Arrival patterns for operations with large messages are in general less imbalanced than those
     for operations with small messages" (Section 4.4). The first limit is that of balance.
@@ -361,39 +248,22 @@ def check_small(results: Results) -> ClaimVerdict:
     for row in results.rows.get("apps distribution", []):
         below.setdefault(row["messages"], []).append(row["share"])
     if len(below) < 2:
-        return ClaimVerdict(NOT_REPRODUCED, NO_TIMES)
+        return []
     sums = {name: np.cumsum(shares)[:-1].tolist() for name, shares in below.items()}
-    small, large = sums.values()
     parts = [f"{name}: {', '.join(map(format_share, shares))}" for name, shares in sums.items()]
-    limits = ", ".join(f"{limit:g}" for limit in FACTOR_RANGES)
-    reason = f"limits have no larger share of small messages below them; below {limits}: "
-    pairs = list(zip(small, large, strict=True))
-    return judge_each(pairs, lambda p: p[0] <= p[1] and small != large, reason + "; ".join(parts))
+    texts = {"limits": ", ".join(f"{n:g}" for n in FACTOR_RANGES), "shares": "; ".join(parts)}
+    small, large = sums.values()
+    pairs = zip(small, large, strict=True)
+    return [{"small": a, "large": b, "differs": small != large, **texts} for a, b in pairs]
 
 
-def check_balanced_routine(results: Results) -> ClaimVerdict:
-    """Judge the balance of each of the paper's major routines by the paper's, on both machines."""
-    paper = results.values.column("Table 5", "Lemieux worst")
-    rows = find_stand_ins(results.rows["apps collectives"])
-    factors = {f"{replaced} {row['routine']}": row["ω/T"] for replaced, row in rows}
-    factors = {name: factor for name, factor in factors.items() if name in paper}
-    if not find_known(list(factors.values())):
-        return ClaimVerdict(NOT_REPRODUCED, NO_TIMES)
-    wrong = [name for name, factor in factors.items() if (factor < 1) != (paper[name] < 1)]
-    reason = "major routines are balanced exactly if the paper's are"
-    if wrong:
-        reason += f"; not {', '.join(f'{name} {factors[name]:.3g}' for name in wrong)}"
-    return judge_share(len(factors) - len(wrong), len(factors), reason)
-
-
-def check_similar(results: Results) -> ClaimVerdict:
-    """Judge that most instances of each followed call site are near the median."""
-    rows = results.rows.get("apps instances", [])
-    shares = {}
-    for program in dict.fromkeys(row["program"] for row in rows):
-        factors = [row["ω/T"] for row in rows if row["program"] == program]
-        middle = median(factors)
-        near = sum(middle / NEAR <= factor <= middle * NEAR for factor in factors)
-        shares[f"{near} of {len(factors)} in {STAND_INS[program]}"] = near > len(factors) / 2
-    reason = f"call sites have most factors within {NEAR:g} times the median: {', '.join(shares)}"
-    return judge_each([*shares.values()], bool, reason, NO_TIMES)
+def list_similar(results: Results) -> list[Row]:
+    """Return how many instances of each followed call site are near the median."""
+    factors: dict[str, list[float]] = {}
+    for row in results.rows.get("apps instances", []):
+        factors.setdefault(STAND_INS[row["program"]], []).append(row["ω/T"])
+    return [
+        {"program": program, "instances": len(values)}
+        | {"near": sum(median(values) / NEAR <= f <= median(values) * NEAR for f in values)}
+        for program, values in factors.items()
+    ]

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from mpiprof.collectives import catalogue
-from mpiprof.collectives.machine import Machine
 from mpiprof.collectives.papers.harness.study import Row
 from mpiprof.collectives.papers.reports.exhibits import (
     FAILS,
@@ -26,16 +25,14 @@ from mpiprof.collectives.papers.reports.exhibits import (
     Content,
     Results,
     judge,
-    judge_each,
     make_table,
 )
-from mpiprof.collectives.papers.reports.runs import Computation, Run
+from mpiprof.collectives.papers.reports.machines import PER_BYTE
 from mpiprof.collectives.papers.reports.schedule_pictures import show_schedules, trace_schedule
 from mpiprof.collectives.proofs import prove
 from mpiprof.collectives.schedule import Problem
 from mpiprof.collectives.simulate import simulate
 
-PER_BYTE = Machine(0.0, 1.0, 0.0, 0.0, 1.0)  # no start-ups, so that times are bytes
 CASES, QUICK_CASES = 1500, 300
 MOST_PROCESSES, MOST_BYTES = 16, 1_000_000
 PROOF_SIZES, QUICK_PROOF_SIZES = tuple(range(1, 13)), tuple(range(1, 7))
@@ -54,17 +51,6 @@ def transfer_time(operation: str, name: str, problem: Problem) -> float:
     """Return the simulated time in bytes of the slower group."""
     algorithm = catalogue.find(operation, name, intercommunicator=True)
     return simulate(algorithm, problem, PER_BYTE).after_last
-
-
-def trace_examples(_: bool) -> list[Row]:
-    """Return the messages of the examples of Figures 1 to 3."""
-    six, eight = Problem(6, 60, remote_size=2, remote_bytes=60), Problem(8, 60, 0, 3, 60)
-    rising = Problem(6, remote_size=2, counts=(10, 20, 30, 40, 50, 60), remote_counts=(70, 140))
-    return [
-        *trace_schedule("6 and 2 processes", "allgather", "kang", six, PER_BYTE),
-        *trace_schedule("8 and 3 processes", "allgather", "kang_teams", eight, PER_BYTE),
-        *trace_schedule("6 and 2, rising sizes", "allgatherv", "kang", rising, PER_BYTE),
-    ]
 
 
 # ---- formulas
@@ -88,23 +74,6 @@ def compute_formulas(_: bool) -> list[Row]:
                 | {"time / formula": time / cost}
             )
     return rows
-
-
-def show_formulas(results: Results, formula: str) -> Content:
-    """Return the table of a formula."""
-    rows = results.select("formulas", formula=formula)
-    return Content(tables=[make_table("Simulated time and formula", rows)])
-
-
-def check_formula(results: Results, formula: str) -> ClaimVerdict:
-    """Judge root gathering by a formula: (1) is for the best, and (2) for that of MPICH."""
-    rows = results.select("formulas", formula=formula)
-    ratios, over = ([row[name] for row in rows] for name in ("time / formula", "time / M"))
-    span = f"{min(ratios):.3f} to {max(ratios):.3f}"
-    if formula == "(1)":
-        span += f"; {min(over):.3g} to {max(over):.3g} M"
-    reason = f"cases are within 5 % of {formula}, by factors of {span}"
-    return judge_each(ratios, lambda ratio: abs(ratio - 1) <= 0.05, reason)
 
 
 # ---- theorems
@@ -207,38 +176,6 @@ def count_links(_: bool) -> list[Row]:
             | {"p + q + p/q": p + q + p / q, "of all pairs": (p + q) * (p + q - 1) // 2}
         )
     return rows
-
-
-def check_link_parts(results: Results) -> ClaimVerdict:
-    """Judge the links of the exchange and of each ring; a ring of two processes has one link."""
-
-    def agrees(row: Row) -> bool:
-        p, q = row["p"], row["q"]
-        expected = (p, p if p > 2 else p - 1, q if q > 2 else q - 1)
-        return (row["between groups"], row["ring of A"], row["ring of B"]) == expected
-
-    return judge_each(results.rows["links"], agrees, "groups; a ring of 2 processes has 1 link")
-
-
-def check_links(results: Results) -> ClaimVerdict:
-    """Judge the sum of the links."""
-    rows = results.rows["links"]
-    right = sum(row["links"] < row["p + q + p/q"] for row in rows)
-    counts = ", ".join(
-        f"{row['p']}+{row['q']}: {row['links']} ({row['p + q + p/q']:g})" for row in rows
-    )
-    reason = f"groups; links, and (p + q + p/q): {counts}; the paper's own counts p, p and q of "
-    reason = f"{right} of {len(rows)} {reason}the three steps add up to 2 p + q"
-    return judge(right == len(rows), reason, REFUTED)
-
-
-def check_linear_links(results: Results) -> ClaimVerdict:
-    """Judge that there are at most two links per process, while all pairs grow quadratically."""
-    rows = results.rows["links"]
-    largest = max(rows, key=lambda row: row["p"] + row["q"])
-    reason = f"groups have at most 2 links per process; {largest['p']}+{largest['q']}: "
-    reason += f"{largest['links']} of {largest['of all pairs']} pairs"
-    return judge_each(rows, lambda row: row["links"] <= 2 * (row["p"] + row["q"]), reason)
 
 
 # ---- theorem 3
@@ -383,13 +320,3 @@ def show_theorem_3(results: Results) -> Content:
         "Directions apart: sends and receives of the exchange do not wait for each other.",
     ]
     return Content(drawn.figures, show_bound(results, "theorem 3").tables, notes)
-
-
-THEOREM_RUNS: dict[str, Run] = {
-    "formulas": Computation(compute_formulas, "simulated, 1 time unit per byte", 5, 5),
-    "theorem 1": Computation(compute_theorem_1, "random cases, simulated", 10, 2),
-    "proofs": Computation(compute_proofs, "proofs of schedules", 20, 2),
-    "links": Computation(count_links, "messages of the schedule, simulated", 1),
-    "theorem 3": Computation(compute_cases, "random cases, simulated", 30, 6),
-    "counter-examples": Computation(trace_counter_examples, "simulated, 1 time unit per byte"),
-}

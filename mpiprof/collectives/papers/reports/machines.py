@@ -23,8 +23,11 @@ where many processes send to one port at once, as the paper's statements on Figu
 
 from __future__ import annotations
 
-from mpiprof.collectives.machine import Machine
+from dataclasses import replace
 
+from mpiprof.collectives.machine import DEFAULT, Machine
+
+PER_BYTE = Machine(0.0, 1.0, 0.0, 0.0, 1.0)  # no start-ups, so that times are bytes
 MEASURED = "fitted to Table 1 of Faraj et al. 2008"
 WITH_TRANSPORT = f"times {MEASURED}, transport assumed in part"
 FITTED_X1 = "fitted to latencies and to bandwidths on 64 processes in Section 5"
@@ -43,7 +46,6 @@ LEMIEUX = Machine(
     port_beta=2.94 / LEMIEUX_RAILS,
     contention=CONTENTION,
 )
-LEMIEUX_PER_NODE = 4
 BEOWULF = Machine(
     *(56_000.0, 11.559, 1.0, 56_000.0, 11.559),
     eager_limit=128_000,
@@ -64,3 +66,5 @@ CRAY_T3E = Machine(14_000.0, 3.3, 3.0, 14_000.0, 3.3, one_way_alpha=0.5, one_way
 IBM_SP = Machine(20_000.0, 2.9, 1.0, 8_000.0, 1.0)
 CRAY_X1 = Machine(19_600.0, 0.358, 0.0015, 19_600.0, 0.358, one_way_beta=0.5)
 MYRINET = Machine(10_000.0, 7.0, 2.0, 3_000.0, 2.0)
+SLOWER = 4
+SLOW_LINKS = replace(DEFAULT, beta=SLOWER * DEFAULT.beta)

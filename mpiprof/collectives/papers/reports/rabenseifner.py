@@ -9,51 +9,28 @@ no longer exist. Here reduce and broadcast along binary trees are in their place
 This is another comparison, so that the claims about the libraries are not reproducible. Figure 7
 compares with MPICH 1 itself. The model of the Cray X1 is fitted to the bandwidths on 64 processes
 (machines.py), and predicts those on 116.
+
+The scan's formulas of Section 3 lack their minus signs. Each restored formula is the sum of the
+costs of the protocol's steps, as the text states them. As p grows, halving and doubling off a power
+of two must tend to the paper's rounded forms: (3 + 2 floor(lg p)) alpha + 4 n beta + 3/2 n gamma
+for allreduce, and (2 + 2 floor(lg p)) alpha + 3 n beta + 3/2 n gamma for reduce.
 """
 
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
+from math import log2
 
 from mpiprof.collectives import catalogue
 from mpiprof.collectives.machine import Machine
-from mpiprof.collectives.papers.harness.case import Options
-from mpiprof.collectives.papers.harness.figures import Figure, Lines, Map
+from mpiprof.collectives.papers.harness.figures import Lines, Map
 from mpiprof.collectives.papers.harness.study import Row
-from mpiprof.collectives.papers.reports import machines, rabenseifner_claims, schedule_pictures
-from mpiprof.collectives.papers.reports.exhibits import (
-    NOT_REPRODUCIBLE,
-    ClaimVerdict,
-    Content,
-    Paper,
-    Results,
-    Table,
-    judge_each,
-    judge_values,
-    make_series,
-    make_table,
-    read_exhibits,
-)
-from mpiprof.collectives.papers.reports.rabenseifner_claims import (
-    compute_costs,
-    compute_exponents,
-    find_benefits,
-    find_fastest,
-    find_times,
-    trace_examples,
-)
-from mpiprof.collectives.papers.reports.runs import (
-    CLUSTER,
-    Computation,
-    Measurement,
-    Run,
-    Simulation,
-)
-from mpiprof.collectives.papers.studies.reduction import PROTOCOLS, make_ratio_map
+from mpiprof.collectives.papers.reports import machines
+from mpiprof.collectives.papers.reports.exhibits import Content, Results, Table, make_series
+from mpiprof.collectives.papers.studies.reduction import MPICH_1, PROTOCOLS, make_ratio_map
 from mpiprof.collectives.papers.studies.reduction_profile import (
     COLUMNS,
     ProfileEntry,
@@ -65,14 +42,164 @@ from mpiprof.collectives.papers.studies.reduction_profile import (
 from mpiprof.collectives.schedule import Problem
 from mpiprof.collectives.simulate import simulate
 from mpiprof.errors import MpiprofError
-from mpiprof.interface.format_units import format_percent, format_round_size
+from mpiprof.interface.format_units import format_round_size
+
+
+def largest_exponent_gap(size: int) -> int:
+    """Return delta_expo,max: the largest gap between exponents of the binary form of `size`."""
+    exponents = [e for e in range(size.bit_length()) if size >> e & 1]
+    return max((b - a for a, b in pairwise(exponents)), default=0)
+
+
+def paper_time(operation: str, name: str, size: int, n: int, m: Machine) -> float:
+    """Return T of Section 3 for n bytes; raises MpiprofError if the paper has no formula."""
+    if size == 1:
+        return 0.0
+    power = not size & (size - 1)
+    lower = 1 << size.bit_length() - 1
+    doublings = (size - 1).bit_length()
+    a, b, c = m.alpha, n * m.beta, n * m.gamma
+    a1, b1 = m.one_way_alpha * a, m.one_way_beta * b
+    everyone = operation == "allreduce"
+    if name == "binary_blocks" and power:
+        name = "halving_doubling"
+    if name == "binary_tree":
+        return doublings * (2 * a1 + 2 * b1 + c if everyone else a1 + b1 + c)
+    if name == "recursive_doubling" and everyone:
+        return doublings * (a + b + c) + (0.0 if power else a1 + b1)
+    if name == "ring":
+        returned = (a, b) if everyone else (a1, b1)
+        return (size - 1) * (a + returned[0]) + (b + returned[1] + c) * (1 - 1 / size)
+    if name == "halving_doubling":
+        steps = lower.bit_length() - 1
+        returned = (a, b) if everyone else (a1, b1)
+        time = steps * (a + returned[0]) + (b + returned[1] + c) * (1 - 1 / lower)
+        if not power:
+            time += a + a1 + (b + b1) / 2 + c / 2 + (a + b if everyone else 0.0)
+        return time
+    raise MpiprofError(f"the paper has no formula for {operation} {name} on {size} processes")
+
 
 KB, MB = 1 << 10, 1 << 20
 BOTH = ("allreduce", "reduce")
 T3E, T3E_ALL, X1_BANDWIDTHS = "Cray T3E", "Cray T3E, all algorithms", "Cray X1, 8 MB"
+COST_MACHINE = Machine(1000.0, 1.0, 0.5, 1000.0, 1.0)
+ONE_WAY_COSTS = (1.0, 0.5)  # f_alpha and f_beta: a full-duplex and a simplex network
+COST_COUNTS, COST_BYTES = (8, 13, 16, 24, 100), 8 * 13 * 16 * 24 * 100
+EXPONENT_COUNTS = (36, 60, 61, 77, 80, 96, 100, 235, 251)
+SIMILAR = 1.001  # ratio of times that are equal
+
+
+# ---- formulas
+
+
+def compute_costs(_: bool) -> list[Row]:
+    """Return the simulated time and the formula of each protocol that has one."""
+    rows: list[Row] = []
+    for cost, operation, name, size in product(ONE_WAY_COSTS, BOTH, PROTOCOLS, COST_COUNTS):
+        machine = replace(COST_MACHINE, one_way_alpha=cost, one_way_beta=cost)
+        with contextlib.suppress(MpiprofError):  # no formula, or not applicable
+            formula = paper_time(operation, name, size, COST_BYTES, machine)
+            time = simulate_protocol(operation, name, Problem(size, COST_BYTES, unit=8), machine)
+            rows.append(
+                {"one-way cost": cost, "operation": operation, "algorithm": name}
+                | {"processes": size, "time ms": time / 1e6, "formula ms": formula / 1e6}
+                | {"time / formula": time / formula}
+            )
+    return rows
+
+
+def simulate_protocol(operation: str, name: str, problem: Problem, machine: Machine) -> float:
+    """Return the time of a protocol in ns; raises MpiprofError if it does not apply."""
+    return simulate(catalogue.find(operation, name), problem, machine).after_last
+
+
+def compute_exponents(_: bool) -> list[Row]:
+    """Return the largest difference of exponents of the paper's numbers of processes."""
+    return [{"processes": p, "difference": largest_exponent_gap(p)} for p in EXPONENT_COUNTS]
+
+
+# ---- fastest protocols
+
+Times = dict[tuple[int, int], dict[str, float]]
+Ratios = dict[tuple[int, int], float]  # by processes and bytes
+
+
+def find_times(rows: Sequence[Row]) -> Times:
+    """Return the times of all algorithms by processes and bytes."""
+    times: Times = {}
+    for row in rows:
+        key = (row["processes"], row["bytes"])
+        times.setdefault(key, {})[row["algorithm"]] = row["median ms"]
+    return times
+
+
+def find_fastest(rows: Sequence[Row]) -> dict[tuple[int, int], str]:
+    """Return the fastest protocol by processes and bytes; of equal ones, the simplest."""
+    fastest = {}
+    for key, times in find_times(rows).items():
+        shortest = min(times.values())
+        names = dict.fromkeys((*PROTOCOLS, *times))
+        fastest[key] = next(n for n in names if times.get(n, 1e99) <= shortest * SIMILAR)
+    return fastest
+
+
+def tabulate_cells(results: Results, name: str = "") -> list[Row]:
+    """Return a row for each number of processes p and of bytes n, with the protocols' times.
+
+    listed: whether the paper names this number of processes in a row of Figure 5 that begins with
+    `name`. near: time that counts as the best. by_rule, other: times of the protocol that the rule
+    by the difference of exponents selects, and of the other one. Off powers of two, recursive
+    doubling takes as long as the binary tree if messages one way cost half as much. On 33 processes
+    halving is judged from 16 KB on, as in the rule.
+    """
+    numbers = results.values.column("Figure 5", "processes")
+    listed = {int(value) for row, value in numbers.items() if row.startswith(name)}
+    cells = []
+    for (p, n), times in find_times(results.rows[T3E]).items():
+        best = min(times.values())
+        pair = [times.get(name, 0.0) for name in ("halving_doubling", "binary_blocks")]
+        if largest_exponent_gap(p) < log2(n) / 2 - 2.5:
+            pair.reverse()
+        cell: Row = {"p": p, "n": n, "power": not p & (p - 1), "listed": p in listed}
+        cell |= {"best": best, "near": best * SIMILAR, "by_rule": pair[0], "other": pair[1]}
+        cells.append(cell | times)
+    return cells
+
+
+def pair_blocks(results: Results) -> list[Row]:
+    """Return pairs of times of binary blocks at 32 KB, whose differences are 2 or more apart."""
+    times: dict[int, list[float]] = {}
+    for (p, n), by_name in find_times(results.rows[T3E]).items():
+        if n == 32768 and p > 32 and p & (p - 1):
+            times.setdefault(largest_exponent_gap(p), []).append(by_name["binary_blocks"])
+    return [
+        {"small": small_ms, "large": large_ms}
+        for small, large in product(times, times)
+        if large >= small + 2
+        for small_ms, large_ms in product(times[small], times[large])
+    ]
+
+
+# ---- benefit over MPICH 1
+
+
+def find_benefits(rows: Sequence[Row], excluded: str = "recursive_doubling") -> Ratios:
+    """Return the time of MPICH 1 over the fastest protocol, by processes and bytes."""
+    benefits = {}
+    for key, times in find_times(rows).items():
+        candidates = [time for name, time in times.items() if name != excluded]
+        benefits[key] = times[MPICH_1] / min(candidates)
+    return benefits
+
+
+def list_benefits(results: Results, run: str, excluded: str = "", **labels: str) -> list[Row]:
+    """Return the benefits of a run by processes p and bytes n, without a protocol."""
+    ratios = find_benefits(results.select(run, **labels), excluded)
+    return [{"p": p, "n": n, "ratio": ratio} for (p, n), ratio in ratios.items()]
+
 
 # ---- Figure 1: benefit over a profile of applications
-
 
 CALLS = {  # of each number of processes, by operation and bytes
     "allreduce": {8: 100_000, 16: 40_000, 128: 10_000, 4 * KB: 2_000, 64 * KB: 300, MB: 20},
@@ -100,71 +227,10 @@ def show_figure_1(results: Results) -> Content:
     return Content([plot_savings(sum_savings(rows))], [table])
 
 
-def state_savings(results: Results) -> ClaimVerdict:
+def list_savings(results: Results) -> list[Row]:
     """Return the savings over the synthetic profile, which is not the paper's."""
     savings = sum_savings(results.rows["profile"])
-    texts = ", ".join(f"{name} {format_percent(saving)}" for name, saving in savings.items())
-    reason = (
-        "the paper's profile and the vendor's library are not available; a synthetic profile, with "
-        f"reduce and broadcast along binary trees, saves {texts}"
-    )
-    return ClaimVerdict(NOT_REPRODUCIBLE, reason)
-
-
-# ---- runs
-
-T3E_COUNTS = (
-    *range(2, 34),
-    *(36, 48, 60, 61, 64, 65, 66, 77, 80, 96, 97, 100, 128, 129, 130, 131, 192, 235, 251, 256),
-    *(384, 512),
-)
-T3E_SIZES = (8, 32, 128, KB, 4 * KB, 16 * KB, 32 * KB, 64 * KB, 256 * KB, MB, 4 * MB)
-T3E_QUICK_SIZES = (8, 32, KB, 16 * KB, 32 * KB, 256 * KB)
-COUNTS = (2, 3, 4, 8, 12, 16, 24, 31, 32, 48, 64, 96, 128, 256)
-SIZES = (8, 128, KB, 4 * KB, 8 * KB, 32 * KB, 64 * KB, 256 * KB, MB, 2 * MB, 8 * MB)
-QUICK_SIZES = (8, KB, 8 * KB, 32 * KB, 256 * KB, 2 * MB, 8 * MB)
-CLUSTER_COUNTS = (2, 3, 4, 8, 12, 16, 31, 32, 64, 96, 128, 256)
-CLUSTER_SIZES = tuple(KB << i for i in range(0, 13, 2))
-MOST_QUICK = 256  # processes
-X1_MOST = 128  # processes
-LONG_BYTES = 256 * KB
-RECURSIVE = ("recursive_doubling",)
-STAND_IN = (
-    "the vendor's library is unknown and the machine no longer exists; in the library's place, "
-    "reduce and broadcast along binary trees take"
-)
-
-
-def _simulate(
-    machine: Machine,
-    counts: Sequence[int] = COUNTS,
-    sizes: tuple[int, ...] = SIZES,
-    quick_sizes: tuple[int, ...] = QUICK_SIZES,
-    *,
-    operations: tuple[str, ...] = BOTH[:1],
-    algorithms: tuple[str, ...] = PROTOCOLS,
-    per_node: int = 1,
-    note: str = machines.ASSUMED,
-    operand: str = "sum",
-) -> Simulation:
-    """Return a simulation of reductions; all operands if `operand` is empty."""
-    full = Options(sizes, processes=tuple(counts), only=operations, per_node=per_node)
-    few = tuple(count for count in counts if count <= MOST_QUICK)
-    quick = replace(full, sizes=quick_sizes, processes=few) if quick_sizes else None
-    labels = (("operand", operand),) if operand else ()
-    run = ("reduction", max(counts), full, quick)
-    return Simulation(*run, machine, algorithms, note, labels)
-
-
-LIBRARY_WORDS = (
-    *("reduction", *CLUSTER, "--processes", "9,12,15,16"),
-    *("--sizes", "8K,256K,1M", "--only", ",".join((*BOTH, "native", *PROTOCOLS))),
-)
-# A number off powers of two, and a power of two, for which libraries have the paper's protocols.
-QUICK_LIBRARY_WORDS = (
-    *("reduction", "--cluster", "8x100mbit", "--processes", "7,8", "--sizes", "256K,1M"),
-    *("--only", "allreduce,native,halving_doubling,binary_blocks,ring"),
-)
+    return [{"operation": name, "saving": saving} for name, saving in savings.items()]
 
 
 # ---- figures
@@ -172,11 +238,9 @@ QUICK_LIBRARY_WORDS = (
 
 def show_figure_4(results: Results) -> Content:
     """Return the map of the fastest of the paper's protocols, and of all algorithms."""
-    titles = {
-        T3E: "Fastest of the paper's five protocols",
-        T3E_ALL: "Fastest of all algorithms of mpiprof",
-    }
-    return Content([make_protocol_map(title, results.rows[run]) for run, title in titles.items()])
+    runs = {T3E: "the paper's five protocols", T3E_ALL: "all algorithms of mpiprof"}
+    maps = [make_protocol_map(f"Fastest of {t}", results.rows[run]) for run, t in runs.items()]
+    return Content(maps)
 
 
 def show_figure_5(results: Results) -> Content:
@@ -204,12 +268,12 @@ def show_placements(results: Results, machine: str) -> Content:
 
 def show_operations(results: Results, run: str, *panels: str) -> Content:
     """Return the ratios of a machine, by titles such as "reduce, sum"."""
-    figures: list[Figure] = []
+    figures = []
     for title in panels:
         operation, operand = title.lower().split(", ")
         rows = results.select(run, operation=operation, operand=operand)
-        machine = run.partition(", ")[0]
-        figures.append(make_ratio_map(f"{title}, {machine}", find_benefits(rows, ())))
+        title_of_map = f"{title}, {run.partition(', ')[0]}"
+        figures.append(make_ratio_map(title_of_map, find_benefits(rows, "")))
     return Content(figures)
 
 
@@ -228,12 +292,9 @@ def make_protocol_map(title: str, rows: Sequence[Row]) -> Map:
     return Map(title, [format_round_size(n).replace(" ", "") for n in sizes], cells)
 
 
-def find_library_ratios(
-    rows: Sequence[Row], operation: str, operand: str
-) -> dict[tuple[int, int], float]:
+def find_library_ratios(results: Results, operation: str, operand: str) -> Ratios:
     """Return the library's time over the fastest protocol's, by processes and bytes."""
-    labels = {"operation": operation, "operand": operand}
-    cells = find_times([row for row in rows if labels.items() <= row.items()])
+    cells = find_times(results.select("library here", operation=operation, operand=operand))
     return {
         key: times["native"] / min(ms for name, ms in times.items() if name != "native")
         for key, times in cells.items()
@@ -243,69 +304,44 @@ def find_library_ratios(
 
 def show_library(results: Results) -> Content:
     """Return the ratios to the library of this installation."""
-    rows = results.rows["library here"]
     figures = [
         make_ratio_map(f"{operation}, {operand}", cells, "library")
-        for operand in ("sum", "maxloc")
-        for operation in BOTH
-        if (cells := find_library_ratios(rows, operation, operand))
+        for operand, operation in product(("sum", "maxloc"), BOTH)
+        if (cells := find_library_ratios(results, operation, operand))
     ]
     return Content(figures)
 
 
-# ---- claims
+# ---- cases of claims
 
 
-def state_library(results: Results) -> ClaimVerdict:
-    """Return the ratios of long vectors to the library of this installation.
+def list_library_ratios(results: Results) -> list[Row]:
+    """Return the ratios of allreduce to the library of this installation.
 
     "Most vendors are using algorithms that can be improved by a factor of more than 2 for long
     vectors" (Section 1). That is about the libraries of that time. Libraries of today have the
     paper's protocols, at least for powers of two.
     """
-    ratios = find_library_ratios(results.rows["library here"], "allreduce", "sum")
-    long = {(p, n): ratio for (p, n), ratio in ratios.items() if n >= LONG_BYTES}
-    cells = [f"{ratio:.3g} ({format_round_size(n)} on {p})" for (p, n), ratio in long.items()]
-    fact = "the vendors' libraries of that time no longer exist; the library here over the fastest "
-    return ClaimVerdict(NOT_REPRODUCIBLE, f"{fact}protocol: {', '.join(cells)}")
+    ratios = find_library_ratios(results, "allreduce", "sum")
+    return [{"p": p, "n": n, "ratio": ratio} for (p, n), ratio in ratios.items()]
 
 
-def state_ratios(
-    results: Results,
-    run: str,
-    operation: str,
-    operand: str,
-    fewest: int,  # processes
-    smallest: int,  # bytes
-    largest: float,
-    cases: str,  # in words
-) -> ClaimVerdict:
+def list_ratios(results: Results, run: str, operation: str, operand: str) -> list[Row]:
     """Return the ratios to the stand-in, which cannot reproduce a claim about the library."""
-    excluded = RECURSIVE if run.startswith("IBM SP") else ()
-    ratios = find_benefits(results.select(run, operation=operation, operand=operand), excluded)
-    chosen = [ratio for (p, n), ratio in ratios.items() if p >= fewest and smallest <= n <= largest]
-    times = f"{min(chosen):.3g} to {max(chosen):.3g} times as long as the fastest protocol {cases}"
-    return ClaimVerdict(NOT_REPRODUCIBLE, f"{STAND_IN} {times}")
+    excluded = "recursive_doubling" if run.startswith("IBM SP") else ""
+    return list_benefits(results, run, excluded, operation=operation, operand=operand)
 
 
-def state_latencies(results: Results) -> ClaimVerdict:
+def list_latencies(results: Results) -> list[Row]:
     """Return the simulated latencies of the protocols; the vendor's use shared memory."""
-    rows = results.select("Cray X1", operation="allreduce", bytes=8)
-    times = find_times([row for row in rows if row["processes"] <= X1_MOST])
-    best = [min(several.values()) * 1e3 for several in times.values()]
-    paper = results.values.column("Figure 9", "latency")
-    fact = "the vendor's routine and the machine no longer exist; 8 B take the protocols here"
-    latencies = f"{min(best):.3g} to {max(best):.3g} us on 2 to {X1_MOST} processes"
-    limits = f"{paper['one double, new, least']:g} to {paper['one double, new, most']:g} us"
-    return ClaimVerdict(NOT_REPRODUCIBLE, f"{fact} {latencies} (paper: {limits})")
+    times = find_times(results.select("Cray X1", operation="allreduce", bytes=8))
+    return [{"p": p, "us": min(several.values()) * 1e3} for (p, _), several in times.items()]
 
 
 # ---- bandwidths of 8 MB on a Cray X1
 
 
 X1_BYTES, X1_COUNTS = 8 << 20, (64, 116)
-FITTED_COUNT = 64  # processes
-PREDICTION_ERROR = 0.05  # as of Table 1 of Faraj et al.
 
 
 def compute_bandwidths(_: bool) -> list[Row]:
@@ -313,7 +349,11 @@ def compute_bandwidths(_: bool) -> list[Row]:
     rows: list[Row] = []
     for operation, processes in product(BOTH, X1_COUNTS):
         name = "binary_blocks" if processes & (processes - 1) else "halving_doubling"
-        times = _simulate_protocols(operation, processes)
+        problem, times = Problem(processes, X1_BYTES, unit=8), {}
+        for protocol in PROTOCOLS:
+            with contextlib.suppress(MpiprofError):  # only for allreduce
+                ns = simulate_protocol(operation, protocol, problem, machines.CRAY_X1)
+                times[protocol] = ns
         ns, fastest = times[name], min(times, key=times.__getitem__)
         rows.append(
             {"operation": operation, "processes": processes, "algorithm": name}
@@ -323,77 +363,7 @@ def compute_bandwidths(_: bool) -> list[Row]:
     return rows
 
 
-def _simulate_protocols(operation: str, processes: int) -> dict[str, float]:
-    """Return the times in ns of the paper's protocols for an operation."""
-    times = {}
-    for name in PROTOCOLS:
-        with contextlib.suppress(MpiprofError):  # only for allreduce
-            algorithm = catalogue.find(operation, name)
-            problem = Problem(processes, X1_BYTES, unit=8)
-            times[name] = simulate(algorithm, problem, machines.CRAY_X1).after_last
-    return times
-
-
-def show_bandwidths(results: Results) -> Content:
-    """Return the fitted and predicted bandwidths beside the paper's."""
-    rows = [
-        row | {"paper MB/s": results.values.find("Bandwidths", _name_row(row), "bandwidth")}
-        for row in results.rows[X1_BANDWIDTHS]
-    ]
-    title = "Bandwidths of 8 MB: fitted on 64 processes, predicted on 116"
-    return Content(tables=[make_table(title, rows)])
-
-
-def _name_row(row: Row) -> str:
-    return f"{row['operation']}, sum, {row['processes']} processes"
-
-
-def check_quotients(results: Results) -> ClaimVerdict:
-    """Judge that the paper's bandwidths are the bytes over its times."""
+def list_bandwidths(results: Results) -> list[Row]:
+    """Return the paper's times and bandwidths."""
     times = results.values.column("Bandwidths", "time")
-    bandwidths = results.values.column("Bandwidths", "bandwidth")
-    computed = {row: X1_BYTES / ms / 1e3 for row, ms in times.items()}
-    return judge_values(computed, bandwidths, 0.01)
-
-
-def check_predictions(results: Results) -> ClaimVerdict:
-    """Judge the bandwidths on 116 processes, to which the model is not fitted."""
-    rows = [row for row in results.rows[X1_BANDWIDTHS] if row["processes"] != FITTED_COUNT]
-    paper = results.values.column("Bandwidths", "bandwidth")
-    verdict = judge_values({_name_row(row): row["MB/s"] for row in rows}, paper, PREDICTION_ERROR)
-    reason = f"{verdict.reason}; predicted by a model fitted on 64 processes"
-    return ClaimVerdict(verdict.state, reason)
-
-
-def check_protocols(results: Results) -> ClaimVerdict:
-    """Judge which protocol is the fastest on each number of processes."""
-    rows, reason = results.rows[X1_BANDWIDTHS], "operations and numbers of processes"
-    return judge_each(rows, lambda row: row["fastest"] == row["algorithm"], reason)
-
-
-T3E_CASES = (machines.CRAY_T3E, T3E_COUNTS, T3E_SIZES, T3E_QUICK_SIZES)
-MYRINET_CASES = (machines.MYRINET, CLUSTER_COUNTS, CLUSTER_SIZES, ())
-RUNS: dict[str, Run] = {
-    "examples": Computation(trace_examples, "simulated, 1 time unit per byte"),
-    "costs": Computation(compute_costs, "simulated beside the formulas"),
-    "exponents": Computation(compute_exponents, "computed"),
-    T3E: _simulate(*T3E_CASES),
-    T3E_ALL: _simulate(*T3E_CASES, algorithms=()),
-    "IBM SP, process per CPU": _simulate(machines.IBM_SP, per_node=8),
-    "IBM SP, process per node": _simulate(machines.IBM_SP),
-    "Myrinet, process per CPU": _simulate(*MYRINET_CASES, per_node=2),
-    "Myrinet, process per node": _simulate(*MYRINET_CASES),
-    "Cray T3E, sum and maxloc": _simulate(machines.CRAY_T3E, operations=BOTH, operand=""),
-    "Cray X1": _simulate(machines.CRAY_X1, operations=BOTH, note=machines.FITTED_X1),
-    "library here": Measurement(LIBRARY_WORDS, 900, QUICK_LIBRARY_WORDS, 45),
-    X1_BANDWIDTHS: Computation(compute_bandwidths, f"simulated; times {machines.FITTED_X1}"),
-    "profile": Computation(compute_profile, f"simulated Cray T3E ({machines.ASSUMED})"),
-}
-
-
-def make_paper() -> Paper:
-    """Return the paper with its exhibits."""
-    modules = (schedule_pictures, rabenseifner_claims, sys.modules[__name__])
-    exhibits = read_exhibits("rabenseifner", *modules)
-    citation = "Rabenseifner and Adamidis 2004"
-    return Paper("rabenseifner", citation, "https://www.cug.org", RUNS, exhibits)
+    return [{"row": row, "computed": X1_BYTES / ms / 1e3} for row, ms in times.items()]

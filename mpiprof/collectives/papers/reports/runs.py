@@ -28,15 +28,14 @@ from mpiprof.collectives.papers.harness.conditions import describe_machine
 from mpiprof.collectives.papers.harness.study import Row, Setup
 from mpiprof.collectives.papers.studies import import_study
 from mpiprof.errors import MpiprofError
+from mpiprof.interface.installation import library_folder
 from mpiprof.interface.output_files import write_text
 from mpiprof.interface.progress import Progress, show_work
 from mpiprof.launch.mpiexec import find_failure
 from mpiprof.launch.program import verb_command
 
-CLUSTER = ("--cluster", "16x100mbit")  # the emulated cluster of all measurements
-HOUR_S = 3600.0
 RESULTS = "results"  # folder beside the reports, with a folder for each paper
-CODE = ("bench", "model", "lib/libmpiprof-schedule.so")  # below the package
+CODE = ("account", "collectives")  # folders below the package
 
 
 @dataclass(frozen=True)
@@ -211,14 +210,19 @@ class RunResult:
     tables: dict[str, list[Row]] = field(default_factory=dict)  # besides `rows`, by name
 
 
+def list_code() -> list[Path]:
+    """Return the files of the code that results depend on."""
+    folders = [Path(mpiprof.__file__).parent / name for name in CODE]
+    library = library_folder() / "libmpiprof-schedule.so"
+    return [library, *(file for folder in folders for file in sorted(folder.rglob("*.py")))]
+
+
 @cache
 def digest_code() -> str:
     """Return a hash of the code that results depend on."""
     hashed = hashlib.sha256(mpiprof.__version__.encode())
-    for name in CODE:
-        path = Path(mpiprof.__file__).parent / name
-        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path] * path.is_file():
-            hashed.update(file.read_bytes())
+    for file in list_code():
+        hashed.update(file.read_bytes())
     return hashed.hexdigest()[:16]
 
 

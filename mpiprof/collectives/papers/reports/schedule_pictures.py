@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from mpiprof.collectives import catalogue
 from mpiprof.collectives.machine import DEFAULT, Machine
 from mpiprof.collectives.papers.harness.figures import Panels, SpaceTime
 from mpiprof.collectives.papers.harness.study import Row
+from mpiprof.collectives.papers.reports import machines
 from mpiprof.collectives.papers.reports.exhibits import Content, Results
 from mpiprof.collectives.schedule import Problem
 from mpiprof.collectives.simulate import simulate
@@ -38,6 +40,19 @@ def trace_schedule(
     return rows + [
         {"panel": panel, "process": process, "finish": end} for process, end in enumerate(finish)
     ]
+
+
+def trace_examples(_: bool, examples: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """Return the messages of examples that are data: the arguments of `trace_schedule`."""
+    rows: list[Row] = []
+    for example in examples:
+        fields: dict[str, Any] = dict(example["problem"])
+        fields |= {name: tuple(v) for name, v in fields.items() if isinstance(v, list)}
+        problem, machine = Problem(**fields), vars(machines)[example.get("machine", "PER_BYTE")]
+        names = (example["panel"], example["operation"], example["algorithm"])
+        calls = example.get("calls", 1)
+        rows += trace_schedule(*names, problem, machine, problem.nodes, calls)
+    return rows
 
 
 def show_schedules(

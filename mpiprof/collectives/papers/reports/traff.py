@@ -1,4 +1,4 @@
-"""Träff et al. 2009: a pipelined ring for irregular allgathers.
+"""Träff et al. 2009: a pipelined ring for irregular allgathers, its rounds, block sizes and curves.
 
 On nodes with several processes a ring in rank order crosses between nodes once per node on
 MPI_COMM_WORLD, but almost at every rank of a permuted communicator (Section 3.1). All processes of
@@ -8,7 +8,6 @@ a node share one port to other nodes. The paper's ring is in the order of nodes 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -16,34 +15,215 @@ import numpy as np
 
 from mpiprof.collectives import catalogue
 from mpiprof.collectives.distributions import DISTRIBUTIONS
-from mpiprof.collectives.machine import Machine
-from mpiprof.collectives.papers.harness.case import Options
 from mpiprof.collectives.papers.harness.figures import Bars, Lines, Panels, Series
 from mpiprof.collectives.papers.harness.study import Row
-from mpiprof.collectives.papers.reports import machines, schedule_pictures, traff_claims
-from mpiprof.collectives.papers.reports.exhibits import (
-    ClaimVerdict,
-    Content,
-    Paper,
-    Results,
-    judge_each,
-    make_table,
-    read_exhibits,
-)
-from mpiprof.collectives.papers.reports.runs import Computation, Run, Simulation
+from mpiprof.collectives.papers.reports import machines
+from mpiprof.collectives.papers.reports.exhibits import Content, Results, make_table
+from mpiprof.collectives.papers.reports.machines import GIGABIT, INFINIBAND
 from mpiprof.collectives.papers.reports.schedule_pictures import show_schedules
-from mpiprof.collectives.papers.reports.traff_claims import (
-    FIGURE_8_CALLS,
-    FORMULA_RUNS,
-    SIMILAR,
-    SMALL_BLOCKS,
-    find_curves,
-    find_idle_curves,
+from mpiprof.collectives.pipeline_formulas import (
+    best_ring_block,
+    count_blocks,
+    count_skipping_ring_rounds,
+    ring_block_size,
+    ring_order,
 )
 from mpiprof.collectives.problem_spec import assign_nodes
-from mpiprof.collectives.schedule import Problem
+from mpiprof.collectives.schedule import Problem, Schedule
 from mpiprof.collectives.simulate import simulate
 from mpiprof.interface.format_units import format_round_size
+
+# Three processes with three blocks each, and three without data: the numbers of Figure 3.
+FIGURE_3, EXAMPLE_BLOCK = (30, 30, 30, 0, 0, 0), 10
+PROCESSES, BASE = 24, 1 << 16
+LINEAR, PIPELINED = "linear_ring", "pipelined_ring"
+SX8, SX8_NODES, SX8_BLOCK = "NEC SX-8", 30, 1 << 20
+SMALL_BLOCKS = "InfiniBand, small blocks"
+Curve = list[tuple[int, float]]
+
+
+# ---- rounds
+
+
+def _count_schedule_rounds(counts: tuple[int, ...], block: int, order: str = "ranks") -> int:
+    algorithm = catalogue.find("allgatherv", PIPELINED)
+    problem = Problem(len(counts), counts=counts, block_size=block, order=order)
+    rounds = 0
+    for rank in range(len(counts)):
+        with Schedule(algorithm, problem, rank) as schedule:
+            rounds = max(rounds, schedule.rounds)
+    return rounds
+
+
+def count_rounds(_: bool) -> list[Row]:
+    """Return the rounds of the schedule and of formula (1), by distribution."""
+    rows: list[Row] = []
+    for name, distribute in DISTRIBUTIONS.items():
+        counts = distribute(BASE, PROCESSES)
+        block = max(max(counts) // 8, 1)
+        formula = count_formula_1(counts, block)
+        rounds = _count_schedule_rounds(counts, block)
+        rows.append({"distribution": name, "rounds": rounds, "formula (1)": formula})
+    example = {"distribution": "Figure 3", "formula (1)": count_formula_1(FIGURE_3, EXAMPLE_BLOCK)}
+    spread = [FIGURE_3[rank] for rank in ring_order(FIGURE_3, "spread")]
+    return [*rows, example | {"rounds": count_skipping_ring_rounds(spread, EXAMPLE_BLOCK)}]
+
+
+def count_formula_1(counts: tuple[int, ...], block: int) -> int:
+    """Return formula (1)."""
+    blocks = [max(1, int(n)) for n in count_blocks(counts, block)]
+    return sum(blocks) - min(blocks)
+
+
+def list_example_rounds(results: Results) -> list[Row]:
+    """Return the rounds of the example in Figure 3, by the schedule and by formula (1)."""
+    (row,) = results.select("rounds", distribution="Figure 3")
+    return [
+        {"column": name, "number": row[name], "rounds": row["rounds"], "by (1)": row["formula (1)"]}
+        for name in ("rounds", "formula (1)")
+    ]
+
+
+# ---- block size
+
+
+def compare_block_sizes(_: bool) -> list[Row]:
+    """Return the time at the block size of formula (2), at the best, and of the linear ring.
+
+    The paper's (p + z)/2 in (2) must be (p - z)/2: with b - z = m/B + (p - z)/2, the b - z - 1 + z'
+    rounds are m/B + (p - z)/2 - 1 + z'. Both sizes are compared.
+    """
+    rows: list[Row] = []
+    pipelined, linear = (catalogue.find("allgatherv", name) for name in (PIPELINED, LINEAR))
+    alpha, beta = GIGABIT.alpha, GIGABIT.beta
+    for name, distribute in DISTRIBUTIONS.items():
+        counts = distribute(BASE, PROCESSES)
+        formula = ring_block_size(counts, alpha, beta)
+        corrected = ring_block_size(counts, alpha, beta, corrected=True)
+        best = best_ring_block(counts, alpha, beta)
+        times = [
+            simulate(pipelined, Problem(PROCESSES, counts=counts, block_size=b), GIGABIT).after_last
+            for b in (formula, corrected, best)
+        ]
+        ring = simulate(linear, Problem(PROCESSES, counts=counts), GIGABIT).after_last
+        rows.append(
+            {"distribution": name, "B of (2)": formula, "B with p - z": corrected, "best B": best}
+            | {"time of (2) / best": times[0] / times[2]}
+            | {"time with p - z / best": times[1] / times[2], "linear ring / best": ring / times[2]}
+        )
+    return rows
+
+
+# ---- curves of the rings
+
+
+def find_curves(rows: Sequence[Row], distribution: str, x: str = "c") -> dict[str, Curve]:
+    """Return the least times of each ring over c or the processes.
+
+    A block that is not smaller than the largest contribution makes the pipelined ring the linear
+    ring. The study omits these points, so they have the linear ring's time here.
+    """
+    times: dict[str, dict[int, float]] = {}
+    for row in [row for row in rows if row["distribution"] == distribution]:
+        times.setdefault(row["algorithm"], {})[row[x]] = row["least ms"]
+    linear = times.pop(LINEAR)
+    curves = {"linear ring": sorted(linear.items())}
+    blocks = {int(name.rpartition("=")[2]): curve for name, curve in times.items()}
+    for block, curve in sorted(blocks.items()):
+        label = f"pipelined, B = {format_round_size(block)}"
+        curves[label] = sorted((linear | curve).items())
+    if len(curves) == 1:
+        curves["pipelined"] = curves["linear ring"]
+    return curves
+
+
+def list_curves(results: Results, run: str, distribution: str, x: str = "c") -> list[Row]:
+    """Return the times of both rings at each block size and x, and whether there are blocks."""
+    rows = [row for row in results.rows[run] if row["distribution"] == distribution]
+    split = {row[x] for row in rows if row["algorithm"] != LINEAR}
+    (_, linear), *pipelined = find_curves(rows, distribution, x).items()
+    return [
+        {"ring": ring, x: at, "linear": ms, "pipelined": under, "ratio": ms / under}
+        | {"split": at in split}
+        for ring, points in pipelined
+        for (at, ms), (_, under) in zip(linear, points, strict=True)
+    ]
+
+
+def find_idle_curves(rows: Sequence[Row]) -> dict[str, Curve]:
+    """Return communication and idle times of each ring over c, such as "linear ring, idle"."""
+    curves: dict[str, Curve] = {}
+    for part in ("communication", "idle"):
+        linear, pipelined = _split_rings(rows, f"{part} ms")
+        curves[f"linear ring, {part}"] = sorted(linear.items())
+        curves[f"pipelined ring, {part}"] = sorted((linear | pipelined).items())
+    return curves
+
+
+def _split_rings(rows: Sequence[Row], column: str) -> tuple[dict[int, float], dict[int, float]]:
+    """Return a column of the linear ring and of the pipelined ring, by c."""
+    linear = {row["c"]: row[column] for row in rows if row["algorithm"] == LINEAR}
+    return linear, {row["c"]: row[column] for row in rows if row["algorithm"] != LINEAR}
+
+
+# ---- cases of claims
+
+
+def compare_distributions(results: Results) -> list[Row]:
+    """Return the times for broadcast over those for spike, where both have several blocks.
+
+    The paper gives no number for the pipelined ring, but contrasts it with the linear ring, which
+    takes twice as long for broadcast. Times are similar if their ratio is nearer to 1 than to that
+    of the linear ring at the largest size.
+    """
+    names = ("broadcast", "spike")
+    over, under = ({r["c"]: r for r in list_curves(results, SX8, name)} for name in names)
+    linear = over[max(over)]["linear"] / under[max(under)]["linear"]
+    rows: list[Row] = []
+    for c in sorted(over.keys() & under.keys()):
+        if over[c]["split"] and under[c]["split"]:
+            rounds = {d: count_formula_1(DISTRIBUTIONS[d](c, SX8_NODES), SX8_BLOCK) for d in names}
+            ratio = over[c]["pipelined"] / under[c]["pipelined"]
+            rows.append({"c": c, "linear": linear, "ratio": ratio, **rounds})
+    return rows
+
+
+def compare_small_blocks(results: Results) -> list[Row]:
+    """Return at how many sizes blocks of 32 KB, and of 2 KB, are slower for decreasing data."""
+    row: Row = {"transfer": INFINIBAND.beta * 32768, "start-up": INFINIBAND.alpha}
+    for name, run in (("", "InfiniBand"), ("small_", SMALL_BLOCKS)):
+        curves = list_curves(results, run, "decreasing")
+        ratios = [curve["ratio"] for curve in curves if curve["ring"] == curves[0]["ring"]]
+        row |= {f"{name}slower": sum(r < 1 for r in ratios), f"{name}sizes": len(ratios)}
+    return [row]
+
+
+def list_best_blocks(results: Results) -> list[Row]:
+    """Return the block sizes that are the best for some size and distribution."""
+    best = set()
+    for distribution in ("spike", "decreasing"):
+        rows = list_curves(results, "InfiniBand", distribution)
+        for c in {row["c"] for row in rows}:
+            rivals = [row for row in rows if row["c"] == c]
+            best.add(min(rivals, key=lambda row: float(row["pipelined"]))["ring"])
+    return [{"ring": name, "blocks": len(best)} for name in sorted(best)]
+
+
+def list_gains(results: Results) -> list[Row]:
+    """Return the gains at the smallest and at the largest c on Gigabit Ethernet."""
+    gains = {d: list_curves(results, "Gigabit Ethernet", d) for d in ("spike", "geometric")}
+    return [
+        {"distribution": d, "first": rows[0]["ratio"], "last": rows[-1]["ratio"]}
+        for d, rows in gains.items()
+    ]
+
+
+def list_idle_times(results: Results) -> list[Row]:
+    """Return the idle times of broadcast at each c that is split into blocks."""
+    rows = results.select("Gigabit Ethernet", distribution="broadcast")
+    linear, pipelined = _split_rings(rows, "idle ms")
+    return [{"c": c, "linear": linear[c], "pipelined": ms} for c, ms in pipelined.items()]
+
 
 # ---- Section 3.1: a permuted communicator
 
@@ -111,86 +291,6 @@ def show_communicators(results: Results) -> Content:
     return Content([Panels(title, panels, 2)], [make_table("Times", rows)])
 
 
-def check_permutation(results: Results) -> ClaimVerdict:
-    """Judge the rings in the order of nodes, and with one process per node."""
-    rows = results.rows["permuted"]
-    reordered = [r for r in rows if r["order"] == ORDERS["nodes"] or r["processes per node"] == 1]
-    plain = [r["permuted / world"] for r in rows if r not in reordered]
-    reason = (
-        "rings take equally long within 10 % in the order of nodes. In the order of ranks a "
-        f"permutation takes {min(plain):.3g} to {max(plain):.3g} times as long"
-    )
-    return judge_each(reordered, lambda r: abs(r["permuted / world"] - 1) <= SIMILAR, reason)
-
-
-KB, MB = 1 << 10, 1 << 20
-INFINIBAND_BLOCKS = (32 * KB, 64 * KB, 128 * KB, 512 * KB, MB)
-DISTRIBUTION_NUMBERS = {"broadcast": 2, "spike": 3, "decreasing": 5, "geometric": 6}
-
-
-def _simulate(
-    processes: int,
-    machine: Machine,
-    only: str,
-    sizes: Sequence[int],
-    quick: Sequence[int],
-    blocks: Sequence[int] = (32 * KB,),
-    per_node: int = 1,
-    counts: Sequence[int] = (),
-) -> Simulation:
-    """Return a simulation of the linear ring, and of the pipelined ring at these block sizes."""
-    words = tuple(only.split())
-    full = Options(tuple(sizes), tuple(blocks), tuple(counts), only=words, per_node=per_node)
-    note = machines.MEASURED if machine == machines.GIGABIT else machines.ASSUMED
-    choices = ("linear_ring", *(f"pipelined_ring:block_size={b}" for b in blocks))
-    short = replace(full, sizes=tuple(quick))
-    return Simulation("allgatherv", processes, full, short, machine, choices, note)
-
-
-SX8_SIZES = tuple(64 * KB << i for i in range(10))  # to 32 MB
-SMALL_SIZES = tuple(KB << i for i in range(0, 14, 2))
-SICORTEX_SIZES = tuple(64 << i for i in range(0, 11, 2))
-RUNS: dict[str, Run] = {
-    **FORMULA_RUNS,
-    "permuted": Computation(
-        compare_communicators, "simulated; 30 nodes of the NEC SX-8 with one port each", 90, 30
-    ),
-    "NEC SX-8": _simulate(
-        30, machines.NEC_SX8, "regular broadcast spike half_full decreasing geometric",
-        SX8_SIZES, SX8_SIZES[::3], (MB,),
-    ),
-    "NEC SX-8, 8 per node": _simulate(
-        240, machines.NEC_SX8, "broadcast spike", SX8_SIZES, SX8_SIZES[::3], (MB,), 8
-    ),
-    "InfiniBand": _simulate(
-        32, machines.INFINIBAND, "regular spike decreasing", SX8_SIZES[:8], SX8_SIZES[:8:3],
-        INFINIBAND_BLOCKS, 2,
-    ),
-    # Smaller blocks than the paper's: see check_decreasing.
-    SMALL_BLOCKS: _simulate(
-        32, machines.INFINIBAND, "decreasing", SX8_SIZES[:4:3], SX8_SIZES[:4:3], (2 * KB,), 2
-    ),
-    "Gigabit Ethernet": _simulate(
-        96, machines.GIGABIT, "broadcast spike geometric", SMALL_SIZES, SMALL_SIZES[::2],
-        per_node=4,
-    ),
-    "Gigabit Ethernet, processes": _simulate(
-        96, machines.GIGABIT, "geometric", SMALL_SIZES, SMALL_SIZES[::2], per_node=4,
-        counts=(4, 8, 16, 32, 48, 64, 96),
-    ),
-    "SiCortex": _simulate(
-        5772, machines.SICORTEX, "geometric", SICORTEX_SIZES, (1024, 16 * KB)
-    ),
-    "Blue Gene/P, sizes": _simulate(
-        65536, machines.BLUE_GENE_P, "geometric", (8, 64, 512, 4096), (8, 64, 512, 4096)
-    ),
-    "Blue Gene/P, processes": _simulate(
-        65536, machines.BLUE_GENE_P, "geometric", (64,), (64,),
-        counts=(1024, 2048, 4096, 8192, 16384, 32768),
-    ),
-}  # fmt: skip
-
-
 # ---- figures
 
 
@@ -201,21 +301,14 @@ def _plot(rows: Sequence[Row], distribution: str, x: str = "c", title: str = "")
     return Lines(title or distribution, series, x, "ms", ticks=ticks)
 
 
-def show_figure_4(results: Results) -> Content:
-    """Return the six plots of the NEC SX-8."""
-    runs = [("NEC SX-8", name) for name in DISTRIBUTION_NUMBERS]
-    runs += [("NEC SX-8, 8 per node", name) for name in ("broadcast", "spike")]
-    panels = []
-    for run, name in runs:
-        title = f"({DISTRIBUTION_NUMBERS[name]}) {name}{run[8:]}"
-        panels.append(_plot(results.rows[run], name, title=title))
-    return Content([Panels("Distributions on 30 nodes, B = 1 MB", panels, 2)])
-
-
-def show_distributions(results: Results, run: str, title: str, *distributions: str) -> Content:
-    """Return the times of some distributions over the size (Figures 5 and 6)."""
-    panels = [_plot(results.rows[run], name) for name in distributions]
-    return Content([Panels(title, panels, 2)])
+def list_points(results: Results, *panels: tuple[str, str, str]) -> list[Row]:
+    """Return the points of all curves; a panel has a run, a distribution and a title."""
+    return [
+        {"panel": title, "ring": ring, "c": c, "ms": ms}
+        for run, distribution, title in panels
+        for ring, points in find_curves(results.rows[run], distribution).items()
+        for c, ms in points
+    ]
 
 
 def show_figure_7(results: Results) -> Content:
@@ -242,13 +335,8 @@ def show_figure_7(results: Results) -> Content:
 def show_figure_8(results: Results) -> Content:
     """Return the two rings in space and time."""
     rows = [row for row in results.rows["examples"] if row["panel"].endswith("ring")]
-    title = f"{FIGURE_8_CALLS} broadcasts of 1 MB on 16 processes, B = 32 KB"
+    title = "3 broadcasts of 1 MB on 16 processes, B = 32 KB"
     return show_schedules(title, rows, 2, receives=True)
-
-
-def show_figure_9(results: Results) -> Content:
-    """Return the times over the size."""
-    return Content([_plot(results.rows["SiCortex"], "geometric", title="geometric, B = 32 KB")])
 
 
 def show_figure_10(results: Results) -> Content:
@@ -258,10 +346,3 @@ def show_figure_10(results: Results) -> Content:
     both = processes + [row for row in sizes if row["c"] == 64]
     right = _plot(both, "geometric", "processes", "c = 64 B")
     return Content([Panels("Geometric, B = 32 KB", [left, right], 2)])
-
-
-def make_paper() -> Paper:
-    """Return the paper with its exhibits."""
-    exhibits = read_exhibits("traff", schedule_pictures, traff_claims, sys.modules[__name__])
-    link = "https://doi.org/10.1177/1094342009359013"
-    return Paper("traff", "Träff et al. 2009", link, RUNS, exhibits)

@@ -5,10 +5,11 @@ A program that is installed on this machine runs in place of its stand-in.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from mpiprof.errors import MpiprofError
@@ -45,19 +46,19 @@ def find_lammps(samples: Path, mpi: Mpi) -> tuple[list[str], str]:
 class StudyProgram:
     """A sample: its words, the words of a quick run, and seconds on 16 nodes at 100 Mbit/s.
 
-    find: returns the words of the program that the sample stands for, [] if it cannot run, and the
-    reason. options: words after these, in a full and in a quick run.
+    is_sought: whether LAMMPS runs instead if it is installed. options: its words, in a full and in
+    a quick run.
     """
 
     words: str
     quick: str
     seconds: int
     asked: float = 0.0  # required ratio of native's to auto's time, in these routines together
-    routines: tuple[str, ...] = ()
+    routines: Sequence[str] = ()
     followed: str = ""  # routine whose instances Figure 3 shows
     robust: bool = False  # whether the paper's routine runs too, as in Table 12
-    find: Callable[[Path, Mpi], tuple[list[str], str]] | None = None
-    options: tuple[str, str] = ("", "")
+    is_sought: bool = False
+    options: Sequence[str] = ("", "")
 
     def list_modes(self, *, quick: bool) -> tuple[str, ...]:
         """Return the runs in order; a quick run outside Table 12 has one."""
@@ -66,55 +67,27 @@ class StudyProgram:
         return ("native", AUTO, *[ROBUST] * self.robust, "native")
 
 
-# In quick runs, messages have about the sizes of Table 3, and in the programs of Table 12 those of
-# the paper's largest machine. With a few bytes, only the first broadcasts would be large messages.
-APPS = {
-    "ft": StudyProgram(
-        "ft.py --grid 64 --steps 150", "ft.py --grid 32 --steps 150",
-        15, followed="alltoall", robust=True,
-    ),
-    "hydro": StudyProgram("hydro.py --cells 384", "hydro.py --cells 192", 20, robust=True),
-    "fft2d": StudyProgram(
-        "fft2d.py --order 1024 --repetitions 75", "fft2d.py --order 256 --repetitions 75",
-        30, robust=True,
-    ),
-    "transpose": StudyProgram(
-        "transpose.py --order 1024 --repetitions 300", "transpose.py --order 256 --repetitions 150",
-        25, robust=True,
-    ),
-    "coupled": StudyProgram(  # 1 MB per group, between its groups
-        "coupled.py --cells 131072 --ratio 1 --steps 150", "coupled.py --cells 300",
-        110, asked=3.0, routines=("allgather", "allgatherv"),
-    ),
-    "nbody": StudyProgram(
-        "nbody.py --bodies 800 --steps 300", "nbody.py --bodies 1000", 15, followed="allgather"
-    ),
-    "md": StudyProgram("md.py --steps 150", "md.py --cells 5", 12),  # as NTUBE 1
-    "ntube2": StudyProgram(
-        "md.py --variant allreduce --steps 150", "md.py --variant allreduce --cells 4", 15
-    ),
-    "is": StudyProgram(  # the paper's 33 KB per message, and 32 KB per message on 8 ranks
-        "integer_sort.py --keys 1048576 --repetitions 150", "integer_sort.py --keys 262144", 25
-    ),
-    # As LAMMPS (the paper's allreduce has 42 KB, here 49 KB), and as ParaDyn.
-    "lammps": StudyProgram(
-        "metal.py --cells 8 --steps 50", "metal.py --steps 10",
-        45, find=find_lammps, options=("-var steps 50", "-var cells 4 -var steps 10"),
-    ),
-    "paradyn": StudyProgram(
-        "metal.py --variant allgatherv --cells 6 --steps 150",
-        "metal.py --variant allgatherv --cells 7 --steps 10", 30,
-    ),
-}  # fmt: skip
+def read_programs() -> dict[str, StudyProgram]:
+    """Return the programs by name.
+
+    In quick runs, messages have about the sizes of Table 3, and in the programs of Table 12 those
+    of the paper's largest machine. With a few bytes, only the first broadcasts would be large.
+    """
+    entries = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
+    names = [field.name for field in fields(StudyProgram)]
+    return {n: StudyProgram(**{k: e[k] for k in names if k in e}) for n, e in entries.items()}
+
+
+APPS = read_programs()
 
 
 def find_words(app: StudyProgram, samples: Path, mpi: Mpi, *, quick: bool) -> tuple[list[str], str]:
     """Return the words of a program or its stand-in, and the reason; "" if no program is sought."""
     words = (app.quick if quick else app.words).split()
     stand_in = [str(samples / words[0]), *words[1:]]
-    if app.find is None:
+    if not app.is_sought:
         return stand_in, ""
-    command, why = app.find(samples, mpi)
+    command, why = find_lammps(samples, mpi)
     if not command:
         return stand_in, f"its stand-in {words[0]} runs, because {why}"
     return [*command, *app.options[quick].split()], why
