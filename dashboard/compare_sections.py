@@ -17,6 +17,7 @@ from mpiprof.interface.shell_hints import format_command
 from mpiprof.interface.svg import DataPicture
 from mpiprof.reports import changes_chart
 from mpiprof.reports.pictures import run_dots
+from mpiprof.reports.words import captions
 
 from . import aligned_runs, components
 from .aligned_runs import AlignedWindow
@@ -25,10 +26,6 @@ from .url_state import PageState
 
 INSTANCES = aligned_runs.INSTANCES
 MAX_NAME, MAX_DOT_NAME = 40, 20  # characters of a run's name above a timeline, beside a dot
-DOTS_HOW_TO_READ = (
-    "A dot is the time of a run from MPI_Init to MPI_Finalize: A above, B below. B is green if "
-    "it is faster beyond chance, and in the accent if it is slower; grey is no certain change."
-)
 MAX_ALIGNMENTS = 50  # call sites in the menu
 STEPS = {"earlier": "‹ Earlier", "later": "Later ›", "start": "From the start"}
 
@@ -62,7 +59,7 @@ def make_head(
     verdict = html.Div(sentences, className="verdict")
     facts = html.P(_common_facts(first, to), className="note")
     drawn = DataPicture(run_dots.draw_run_dots(groups), run_dots.list_values(groups))
-    how = components.how_to_read(DOTS_HOW_TO_READ)
+    how = components.how_to_read(captions.RUN_TIMES)
     dots = html.Div([components.show_picture(drawn), how], className="run-dots")
     return html.Section([html.Div([verdict, command, facts]), dots], className="compare-head")
 

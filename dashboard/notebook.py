@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from mpiprof.errors import UsageError
 from mpiprof.interface.installation import import_dashboard
+from mpiprof.reports.words import captions
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -26,15 +27,15 @@ if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
 Site = int | str | None
-# The module with HOW_TO_READ of the pictures that are made with Plotly, by their method. The
-# explanation of `functions` depends on the ranks.
+# Captions of the pictures that are made with Plotly, by their method. The caption of `functions`
+# depends on the ranks.
 NOTES = {
-    "arrivals": "callsite_detail",
-    "instance": "callsite_instance",
-    "algorithms": "callsite_algorithms",
-    "whom": "pages.messages",
-    "messages": "pages.messages",
-    "timeline": "trace_figures",
+    "arrivals": captions.ARRIVALS_PAGE,
+    "instance": captions.INSTANCE_PAGE,
+    "algorithms": captions.ALGORITHM_TIMES,
+    "whom": captions.MESSAGES_PAGE,
+    "messages": captions.MESSAGES_PAGE,
+    "timeline": captions.TIMELINE_CELLS,
 }
 NOTE_WIDTH, NOTE_SIZE, NOTE_LINE, NOTE_GAP = 110, 11, 15, 18  # characters, and px
 DEFAULT_HEIGHT = 450  # px of a figure of Plotly
@@ -76,7 +77,7 @@ class Plots:
         rows = import_module("mpiprof.reports.overview.finding_rows")
         callsite, findings = self._callsite_number(site), self._trace.findings()
         drawn = rows.draw_lateness(self._trace.rank_totals, callsite, findings)
-        return self._show(drawn, rows.HOW_TO_READ, 480)
+        return self._show(drawn, captions.FINDINGS_TABLE, 480)
 
     def stages(self, site: Site = None) -> NotebookPicture:
         """Stages at which the lateness of a call site's late rank begins."""
@@ -194,9 +195,7 @@ class Plots:
         make = getattr(import_dashboard("trace_figures"), f"draw_{name}")
         figure = make(self._data, import_dashboard("url_state").PageState(), *arguments)
         figure.update_layout(template=import_dashboard("theme").make_template(dark=False))
-        return (
-            _explain(figure, import_dashboard(NOTES[name]).HOW_TO_READ) if name in NOTES else figure
-        )
+        return _explain(figure, NOTES[name]) if name in NOTES else figure
 
 
 def _explain(figure: go.Figure, note: str) -> go.Figure:

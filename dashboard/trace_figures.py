@@ -41,12 +41,6 @@ from .url_state import PageState
 
 HALF_OPACITY = 128  # wait share (of 255) of a cell's collective time, above which the cell is pale
 
-HOW_TO_READ = (
-    "A row is a rank, or the latest of a group of ranks. A column is a span of time in the colour "
-    "of the collective that fills most of it, pale if the rank mostly waits there. Without a "
-    "colour the rank is in no collective. Calls on messages are not drawn."
-)
-
 
 def draw_cells(
     head: Mapping[str, Any], cells: Mapping[str, Array], rows: Sequence[str], colours: Sequence[str]

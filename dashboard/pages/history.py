@@ -9,9 +9,11 @@ from dash import Input, Output, dcc, html
 from dash.development.base_component import Component
 
 from mpiprof.interface.svg import DataPicture
-from mpiprof.reports import history as reports
+from mpiprof.reports.history import History, make_history
+from mpiprof.reports.history_report import history_columns, mark_changes
 from mpiprof.reports.pictures.history import list_values, make_history_picture
 from mpiprof.reports.run_summary import RunSummary
+from mpiprof.reports.words import history_sentences
 
 from .. import components
 from ..trace_data import TraceContext
@@ -23,7 +25,7 @@ SKELETON = (80, 360)
 REFRESH_MS = 1000
 READING = (
     "Each mark is a run, the newest on the right; lines are medians between changes. A dashed line "
-    f"is before the first run after a change, with its commit. {reports.METHOD}"
+    f"is before the first run after a change, with its commit. {history_sentences.METHOD}"
 )
 
 
@@ -80,8 +82,8 @@ def _make_history(summaries: dict[str, RunSummary], state: PageState) -> Compone
     group = state.get("program")
     group = group if group in groups else next(iter(groups))
     chosen = [(name, run) for name, run in summaries.items() if _group_of(run) == group][::-1]
-    history = reports.make_history([run for _, run in chosen])
-    first, *further = reports.verdict_lines(history)
+    history = make_history([run for _, run in chosen])
+    first, *further = history_sentences.verdict_lines(history)
     return html.Div(
         [
             html.H1(first, className="runs-sentence"),
@@ -92,15 +94,15 @@ def _make_history(summaries: dict[str, RunSummary], state: PageState) -> Compone
             ),
             components.how_to_read(READING),
             _make_table(history, [name for name, _ in chosen]),
-            html.P(reports.LEGEND, className="note"),
+            html.P(history_sentences.LEGEND, className="note"),
         ]
     )  # fmt: skip
 
 
-def _make_table(history: reports.History, names: list[str]) -> Component:
+def _make_table(history: History, names: list[str]) -> Component:
     """Return the runs, the newest first; a row after which a change came is marked."""
-    columns = reports.history_columns(history)
-    marks = reports.mark_changes(history)
+    columns = history_columns(history)
+    marks = mark_changes(history)
     classes = ["" if column.left else "runs-number" for column in columns]
     head = [
         html.Th(column.head, scope="col", className=name)

@@ -7,16 +7,12 @@ from mpiprof.interface.format_units import format_count, format_time
 from mpiprof.interface.svg import DataPicture
 from mpiprof.reports.pictures.lateness_stages import Stage, draw_stages, list_values
 from mpiprof.reports.site_labels import format_callsite
+from mpiprof.reports.words import captions
 from mpiprof.reports.words.callsite_sentences import STAGES, signed_time
 from mpiprof.trace import Trace
 
 TITLE = "Where the lateness begins"
 MAX_PLACE = 300  # characters of a call site
-HOW_TO_READ = (
-    "The lateness of the rank after each stage, from the exit of its previous collective to its "
-    "arrival here, against the median of the other ranks. The width of an arrow is the lateness "
-    "so far; the stage that adds most of it is framed."
-)
 
 
 def draw_late_rank(
@@ -39,7 +35,7 @@ def draw_late_rank(
     times = ", ".join(f"{s.title.lower()} {signed_time(s.added_ns)}" for s in stages)
     label = f"Lateness of rank {late.rank} by stage: {times}, in all {format_time(late.late_ns)}."
     svg = draw_stages(stages, arrival, label, tall=tall)
-    return DataPicture(svg, list_values(stages, arrival), TITLE, HOW_TO_READ)
+    return DataPicture(svg, list_values(stages, arrival), TITLE, captions.LATENESS_STAGES)
 
 
 def describe_stages(late: LateRank) -> str:

@@ -14,6 +14,7 @@ from mpiprof.interface.svg import DataPicture
 from mpiprof.interface.tokens import name_operation_colour
 from mpiprof.reports.pictures.dumbbells import Dumbbell, draw_dumbbells, list_values
 from mpiprof.reports.site_labels import places
+from mpiprof.reports.words import captions
 from mpiprof.trace import Trace
 
 MAX_SITES, MAX_PLACE = 12, 300
@@ -24,10 +25,6 @@ NOTES = {
     "before": "only in A",
     "after": "only in B",
 }
-HOW_TO_READ = (
-    "Open dot: A, filled dot: B, with the 95 % interval of the mean if there are several runs. "
-    "An arrow marks a change beyond chance: green is better. “Within chance” is no change."
-)
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,9 @@ def draw_changes(
     rows = [_make_row(change) for change in shown]
     changed = sum(change.outcome == "changed" for change in changes)
     label = f"{MEASURES[measure][1]} before and after at {len(rows)} call sites; {changed} changed"
-    drawn = DataPicture(draw_dumbbells(rows, label), list_values(rows), title, HOW_TO_READ)
+    drawn = DataPicture(
+        draw_dumbbells(rows, label), list_values(rows), title, captions.CHANGES_CHART
+    )
     return ChangesChart(measure, title, drawn, len(changes) - len(shown))
 
 

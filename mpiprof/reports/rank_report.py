@@ -11,6 +11,7 @@ from mpiprof.interface.shell_hints import format_command
 from mpiprof.interface.terminal_colour import paint
 from mpiprof.reports import text
 from mpiprof.reports.table import Section, TableColumn, join_sections, render, wrap_paragraph
+from mpiprof.reports.words import captions
 from mpiprof.reports.words.message_sentences import name_waits
 from mpiprof.trace import Trace
 from mpiprof.trace.sites import locate_label
@@ -18,12 +19,6 @@ from mpiprof.trace.sites import locate_label
 SHORT_ROWS = 10  # of the table, where 40 lines are shown
 MIN_INSIDE_SHARE = 0.01  # of a wait, below which its cause is called outside of MPI calls
 MAX_LINKS = 4  # of a chain in the table
-LEGEND = (
-    "wait: the time until the awaited rank arrived or posted its message. at: its begin, after the "
-    "begin of the recording. tag: of the awaited message. back to: the ranks that waited in turn, "
-    "and last the cause, which waited for no other rank. inside MPI: time of the cause in MPI "
-    "calls during this wait."
-)
 
 
 @dataclass(frozen=True)
@@ -99,7 +94,7 @@ def report_rank(
     sections = [Section("", paragraph, essential=True) for paragraph in above]
     sections.append(Section("", _describe_rank(trace, rank), essential=True))
     if chains:
-        table = f"{_make_table(chains)}\n{wrap_paragraph(LEGEND)}"
+        table = f"{_make_table(chains)}\n{wrap_paragraph(captions.RANK_WAITS_LEGEND)}"
         title = f"Its longest waits, in collectives and {name_waits(trace, rank)}"
         sections.append(Section(title, table, essential=True))
         sections.append(Section("The longest wait, back to its cause", _list_links(chains[0])))

@@ -19,21 +19,13 @@ from mpiprof.interface.format_units import format_instance
 from mpiprof.reports.pictures.caused_waits import CausedWaits, draw_caused_waits
 from mpiprof.reports.pictures.instance_arrivals import MAX_ROWS, InstanceArrivals, draw_arrivals
 from mpiprof.reports.site_labels import format_callsite, format_wait_site, make_callsite_key
+from mpiprof.reports.words import captions
 from mpiprof.reports.words.ranks_and_steps import host_of
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Bool
 
 WIDTHS = {"wide": (760.0, 290.0), "narrow": (366.0, 230.0)}  # by class: of the picture in px
 LARGE_SHARE = 0.5  # of the 90th percentile of the spreads; smaller ones are not typical of a delay
-HOW_TO_READ = (
-    "A row is a rank; 0 is the median arrival of the other ranks. Hatched: the rank has arrived "
-    "and waits. Accent: the time by which the awaited rank is late."
-)
-TYPICAL = " The instance is a typical one of those in which the late rank comes last."
-HOW_TO_READ_MESSAGES = (
-    "A bar is a rank, or the sum of consecutive ranks. Above is the waiting of all ranks that its "
-    "work causes, also through other ranks; below is its own waiting, on a scale of its own."
-)
 
 
 @dataclass(frozen=True)
@@ -47,7 +39,7 @@ class Proof:
     number: int | None
     title: str
     content: InstanceArrivals | CausedWaits
-    how_to_read: str = HOW_TO_READ
+    how_to_read: str = captions.INSTANCE_ARRIVALS
 
     def draw(self, size: tuple[float, float] = WIDTHS["wide"]) -> str:
         """Return the picture."""
@@ -76,7 +68,7 @@ def find_proof(trace: Trace, finding: Finding | None, instances: pd.DataFrame) -
     place = f"{format_callsite(trace, callsite)}, {format_instance(number, count)}"
     title = f"{place}; {ranks}, from the median of the others"
     is_typical = count > 1 and is_blamed(finding) and int(row["last_rank"]) in finding.ranks
-    how_to_read = HOW_TO_READ + TYPICAL * is_typical
+    how_to_read = captions.INSTANCE_ARRIVALS + captions.TYPICAL_INSTANCE * is_typical
     return Proof(callsite, number, title, arrivals, how_to_read)
 
 
@@ -87,7 +79,7 @@ def _prove_by_messages(trace: Trace, finding: Finding, callsite: tuple[str, int]
         return None
     waits = CausedWaits(known[0], known[1], mark_blamed(trace, finding))
     title = f"Waiting at {format_wait_site(trace, callsite)}, by rank"
-    return Proof(make_callsite_key(callsite), None, title, waits, HOW_TO_READ_MESSAGES)
+    return Proof(make_callsite_key(callsite), None, title, waits, captions.CAUSED_WAITS)
 
 
 def mark_blamed(trace: Trace, finding: Finding) -> Bool:

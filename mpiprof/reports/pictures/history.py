@@ -18,13 +18,13 @@ from mpiprof.interface.svg import (
     measure_text,
     stroke,
 )
-from mpiprof.reports.history import METRICS, History, Metric, verdict_lines
+from mpiprof.reports.history import METRICS, History, Metric
+from mpiprof.reports.words.history_sentences import COMMIT_LENGTH, verdict_lines
 
 WIDTH, LEFT, RIGHT = 920.0, 176.0, 16.0
 ROW, GAP, TOP, BOTTOM = 92.0, 18.0, 22.0, 24.0
 MARK = 7.0  # largest side of the mark of a run
 ROWS = (*METRICS, Metric("parallel", "parallel efficiency"))
-COMMIT_LENGTH = 8
 
 
 def make_history_picture(history: History) -> str:
