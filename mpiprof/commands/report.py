@@ -313,7 +313,8 @@ def report_rank_waits(
     """Return the report on the longest waits of the rank of --rank; raises UsageError."""
     from mpiprof.dashboard.timeline.longest_waits import list_chained_waits
     from mpiprof.formats.cached_trace import cache_key
-    from mpiprof.reports.rank_report import SHORT_ROWS, WaitChain, WaitLink, report_rank
+    from mpiprof.reports.rank_report import SHORT_ROWS, report_rank
+    from mpiprof.reports.words.rank_sentences import WaitChain, WaitLink
 
     if not 0 <= args.rank < trace.ranks:
         raise UsageError(f"--rank {args.rank}: the trace has the ranks 0 to {trace.ranks - 1}")
