@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 
 from mpiprof.hang import job_verdict
 from mpiprof.hang.blocking_calls import MessageWait
@@ -10,12 +12,12 @@ from mpiprof.hang.rank_state import Instances, Position, Positions
 from mpiprof.hang.verdict import HangVerdict
 from mpiprof.hang.wait_graph import build_wait_graph
 from mpiprof.hang.words import picture_text, verdict_text
+from mpiprof.interface import svg
 from mpiprof.interface.format_units import format_count, format_runs
-from mpiprof.interface.svg import DataPicture
+from mpiprof.interface.svg import DataPicture, TableRow
 from mpiprof.interface.tokens import name_operation_colour
-from mpiprof.reports.pictures import last_moments, rank_strip, wait_graph
+from mpiprof.reports.pictures import last_moments, wait_graph
 from mpiprof.reports.pictures.last_moments import RankRow, Span
-from mpiprof.reports.pictures.rank_strip import RankCell
 from mpiprof.reports.pictures.wait_graph import WaitEdge, WaitNode
 from mpiprof.trace import Trace
 from mpiprof.trace.metadata import Call
@@ -23,6 +25,85 @@ from mpiprof.trace.metadata import Call
 MAX_NAMED, MAX_GROUPS = 8, 4
 MAX_ROWS = 6
 LAST_CALLS = 8  # of the first named rank: they determine the window
+STRIP_WIDTH = 1200.0
+# Ranks up to which a row has so many cells, and their height in px.
+STRIP_ROWS = ((64, 64, 26.0), (1024, 128, 14.0), (1 << 62, 256, 6.0))
+MAX_CELLS = 8192
+HOST_GAP, NUMBER_WIDTH = 8.0, 19.0
+MAX_HOST_LABELS = 16
+
+
+@dataclass(frozen=True)
+class RankCell:
+    """A rank in the strip: state is late, waiting, running, ended or unknown.
+
+    colour: name of the colour of the operation that a waiting rank is in.
+    """
+
+    rank: int
+    host: str
+    state: str
+    colour: str = "q3"
+    note: str = ""
+
+
+def list_cells(cells: Sequence[RankCell]) -> list[TableRow]:
+    """Return the data of the picture: host, state and call of each rank."""
+    rows = [(cell.rank, cell.host, cell.state, cell.note) for cell in cells]
+    return [("rank", "host", "state", "note"), *rows]
+
+
+def draw_rank_strip(cells: Sequence[RankCell], label: str) -> str:
+    """Return the strip; above MAX_CELLS ranks, a cell shows the worst of several ranks."""
+    shown = _merge_cells(cells)
+    columns, height = next((n, h) for limit, n, h in STRIP_ROWS if len(shown) <= limit)
+    rows = [shown[i : i + columns] for i in range(0, len(shown), columns)]
+    columns = min(columns, max(len(shown), 1))
+    hosts = [len(list(run)) for _, run in groupby(rows[0] if rows else [], lambda c: c.host)]
+    is_grouped = len(rows) == 1 and 1 < len(hosts) <= MAX_HOST_LABELS
+    gaps = HOST_GAP * (len(hosts) - 1) if is_grouped else 0.0
+    pitch = min((STRIP_WIDTH - gaps) / columns, 60.0)
+    parts: list[str] = []
+    for number, row in enumerate(rows):
+        y, x, host = 18 + number * (height + 2), 0.0, ""
+        for cell in row:
+            if cell.host != host:
+                x += HOST_GAP if host and is_grouped else 0.0
+                host = cell.host
+                if is_grouped or not parts:
+                    parts.append(svg.make_text(x, 12, f"{host[:24]}, from rank {cell.rank}"))
+            parts.append(_draw_cell(cell, x, y, pitch, height))
+            x += pitch
+    return svg.make_picture(STRIP_WIDTH, 20 + len(rows) * (height + 2), label, parts)
+
+
+def _draw_cell(cell: RankCell, x: float, y: float, pitch: float, height: float) -> str:
+    width = pitch - (2 if pitch > 8 else 1)
+    grounds = {
+        "late": svg.fill("late"),
+        "waiting": svg.hatch(cell.colour, height),
+        "running": svg.fill("q2"),
+        "ended": svg.fill("q1"),
+    }
+    ground = grounds.get(cell.state, f'{svg.stroke("ink3")} stroke-dasharray="2 2"')
+    box = svg.make_rectangle(x, y, width, height, ground, note=cell.note)
+    if cell.state != "late" or pitch < NUMBER_WIDTH:
+        return box
+    number = svg.make_text(
+        x + width / 2, y + height / 2 + 4, str(cell.rank), "surface", anchor="middle", bold=True
+    )
+    return box + number
+
+
+def _merge_cells(cells: Sequence[RankCell]) -> Sequence[RankCell]:
+    step = -(-len(cells) // MAX_CELLS) if cells else 1
+    if step == 1:
+        return cells
+    order = ("late", "unknown", "waiting", "running", "ended")
+    return [
+        min(cells[i : i + step], key=lambda cell: order.index(cell.state))
+        for i in range(0, len(cells), step)
+    ]
 
 
 def draw_hang(
@@ -162,8 +243,8 @@ def draw_strip(trace: Trace, positions: Positions, verdict: HangVerdict) -> Data
     cells = [_make_cell(trace, position, position.rank in late) for position in positions]
     counts = {state: sum(cell.state == state for cell in cells) for state in picture_text.STATES}
     label = ", ".join(f"{n} {picture_text.STATES[state]}" for state, n in counts.items() if n)
-    svg = rank_strip.draw_rank_strip(cells, f"Ranks: {label}")
-    return DataPicture(svg, rank_strip.list_values(cells), "Every rank", picture_text.STRIP)
+    svg = draw_rank_strip(cells, f"Ranks: {label}")
+    return DataPicture(svg, list_cells(cells), "Every rank", picture_text.STRIP)
 
 
 def _make_cell(trace: Trace, position: Position, is_late: bool) -> RankCell:

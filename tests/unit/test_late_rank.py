@@ -14,7 +14,7 @@ from support.program import Program
 
 import mpiprof
 from mpiprof.causes.arrival_statistics import LateRank, find_late_rank
-from mpiprof.reports.pictures.lateness_stages import Stage, draw_stages, list_values, shorten_place
+from mpiprof.reports.callsite_stages import Stage, draw_stages, list_values, shorten_place
 from mpiprof.reports.words.callsite_sentences import callsite_headline
 
 

@@ -16,6 +16,10 @@ METHOD = (
     f"Changes: rank-sum scan with random permutations; {format_share(ALPHA)} of unchanged "
     "histories show one by chance."
 )
+HISTORY_PAGE = (
+    "Each mark is a run, the newest on the right; lines are medians between changes. A dashed line "
+    f"is before the first run after a change, with its commit. {METHOD}"
+)
 
 
 def describe_run(history: History, index: int) -> str:
