@@ -31,11 +31,11 @@ from .figures import axes, rank_pairs, stacks
 from .figures import callsite as figures
 from .figures import instance as instances
 from .timeline.build import resolve_with_tiles
+from .timeline.process import build_tiles, open_events
 from .timeline.row_layout import label_ranks
 from .timeline.segments import Progress
 from .timeline.sums import NO_STATE
 from .timeline.window import Request, Timeline
-from .timeline_process import build_tiles, open_events
 from .trace_data import TraceData
 from .url_state import PageState
 

@@ -43,7 +43,7 @@ OTHER_FILES = {
             "mpiprof/launch/library.py",
             "mpiprof/commands/bench.py",
         ),
-        *("dashboard/timeline_process.py", "dashboard/timeline/scratch.py"),
+        *("dashboard/timeline/process.py", "dashboard/timeline/scratch.py"),
     },
     "none; JSON of the address": {"dashboard/pages/callsites.py"},
 }
