@@ -37,8 +37,13 @@ from .build import resolve_with_tiles
 from .computation import BackgroundComputation, BusyError
 from .late_ranks import find_late_ranks, list_causes, order_blamed_ranks
 from .longest_waits import list_longest_waits
-from .message_marks import MessageMarks, list_message_marks, read_message_marks
-from .message_sums import share_messages, sum_messages
+from .message_marks import (
+    MessageMarks,
+    list_message_marks,
+    read_message_marks,
+    share_messages,
+    sum_messages,
+)
 from .process import build_tiles
 from .row_layout import COLOURS, SORTS
 from .segments import Progress
