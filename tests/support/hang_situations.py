@@ -64,8 +64,8 @@ def gone(ranks: int) -> JobProcesses:
 def enter(ranks: int, *steps: tuple[int, str, dict[str, Any]]) -> Synthetic:
     """Return a job in which some ranks have entered a call."""
     synthetic = job(ranks)
-    for rank, operation, more in steps:
-        call(synthetic, rank, operation, **more)
+    for rank, operation, fields in steps:
+        call(synthetic, rank, operation, **fields)
     return synthetic
 
 
@@ -107,12 +107,12 @@ def cross() -> Synthetic:
     return synthetic
 
 
-def raise_in(**more: Any) -> Synthetic:
+def raise_in(**fields: Any) -> Synthetic:
     """Return a job in which a rank raised an exception and the other ranks wait."""
     synthetic = enter(3, (0, "alltoall", {"site": HERE}), (2, "alltoall", {"site": HERE}))
     call(synthetic, 1, "finalize", site="at exit (mpi4py):0:")
     raised = {"at_ns": 9_500, "how": "uncaught", "type": "ValueError", "message": "bad shape"}
-    exception = {**raised, "frames": [FRAME], **more}
+    exception = {**raised, "frames": [FRAME], **fields}
     synthetic.lines[1].append({"rank": 1, "exception": exception})
     return synthetic
 
@@ -152,9 +152,9 @@ def store_limit(path: Path) -> None:
     hang_threshold.store_limit(path, 0.5)
 
 
-def alive(ranks: int, **more: Any) -> JobProcesses:
+def alive(ranks: int, **states: Any) -> JobProcesses:
     """Return the state of living processes, and of single ones: still, stopped, busy, in_files."""
-    sets = {name: frozenset(chosen) for name, chosen in more.items()}
+    sets = {name: frozenset(chosen) for name, chosen in states.items()}
     return now(*range(ranks), after=LATER, **sets)
 
 

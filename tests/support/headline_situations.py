@@ -31,11 +31,11 @@ MESSAGES: dict[str, Any] = {"operation": "waitall", "site_id": 2, "total_wait_ns
 CAUSE = Finding("rank", 1, 0.5, (0,), (3,), waits_at=(WaitSite(0, 9.0, 0.9),))
 
 
-def late_rank(**more: Any) -> LateRank:
+def late_rank(**changes: Any) -> LateRank:
     """Return rank 5, late by 10 ms of its own in all of 30 instances."""
-    known = {"rank": 5, "late_ns": 10e6, "last_share": 1.0, "inherited_ns": 0.0}
-    known |= {"outside_ns": 10e6, "point_to_point_ns": 0.0, "similar": 0, "instances": 30}
-    return LateRank(**(known | more))
+    fields = {"rank": 5, "late_ns": 10e6, "last_share": 1.0, "inherited_ns": 0.0}
+    fields |= {"outside_ns": 10e6, "point_to_point_ns": 0.0, "similar": 0, "instances": 30}
+    return LateRank(**(fields | changes))
 
 
 def make_headlines(_: Path) -> Iterator[Callable[[], object]]:
@@ -54,8 +54,8 @@ def make_headlines(_: Path) -> Iterator[Callable[[], object]]:
         {"complete_instances": 0},
         {"latest_share": 0.6},
     )
-    for more in changes:
-        yield partial(callsite_headline, ROW | more, None, 0.0)
+    for change in changes:
+        yield partial(callsite_headline, ROW | change, None, 0.0)
     yield partial(callsite_headline, ROW, None, 3e6)
     for rank in (3, 6):
         row = ROW | {"latest_rank": rank, "latest_share": 0.31}

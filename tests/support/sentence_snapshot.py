@@ -150,8 +150,9 @@ def choose_texts(texts: Texts) -> Texts:
     """Return one text of each sentence, and a few of those that contain another function's text."""
     result: Texts = {}
     for name, situations in texts.items():
-        others = {text.lower() for other in texts if other != name for text in texts[other]}
-        parts = [text for text in others if len(text) >= MIN_PART]
+        texts_of_others = (texts[key] for key in texts if key != name)
+        parts = {text.lower() for group in texts_of_others for text in group}
+        parts = {part for part in parts if len(part) >= MIN_PART}
         chosen: dict[str, str] = {}
         sentences: set[str] = set()
         composed = 0
