@@ -2,34 +2,39 @@
 
 Flask-Compress compresses, as in Dash itself. The `compress` option of Dash cannot set a cache for
 compressed responses, so each reload would compress plotly.js again.
+
+The URL that `view` prints contains the token; the first request exchanges the token for a cookie.
+Every other request (page, data or asset) without the cookie gets a 403. The server refuses requests
+with an unknown Host name (DNS rebinding) or from another site before it looks at the token.
 """
 
 from __future__ import annotations
 
+import hmac
+import ipaddress
 import logging
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
 
 import dash
 import dash_ag_grid
-from flask import Flask, Request, Response, request
+from flask import Flask, Request, Response, make_response, redirect, request
 from flask_compress import Compress
 from waitress.server import BaseWSGIServer, MultiSocketServer, create_server
+from werkzeug.wrappers import Response as Answer
 
 from mpiprof.interface import tokens
 from mpiprof.reports import overview
 from mpiprof.reports.pictures import icons
 
-from . import auth, layout
+from . import layout
 from .pages import list_pages
 from .trace_data import TraceContext
-
-# ---- compression and caching
-
 
 SUITES_PATH = "/_dash-component-suites/"
 ASSETS_PATH = "/assets/"
@@ -37,6 +42,114 @@ FAVICON_PATH = "/_favicon.ico"
 CACHE_LIFETIME_S = 31_536_000
 MIN_BYTES = 500
 BROTLI_LEVEL = 9  # a tenth smaller than the default, for a fifth of a second at the first request
+BODY_LIMIT = 1 << 20
+POLICY = (
+    "default-src 'none'; script-src 'self' {hashes}; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; worker-src blob:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+DOCUMENT_HEADERS = {"X-Frame-Options": "DENY", "Cross-Origin-Opener-Policy": "same-origin"}
+# A browser never shows these as documents that can run scripts or load anything. Without the
+# headers of a document, the first page is 12 KB shorter.
+NO_DOCUMENTS = {"application/json", "text/css", "text/javascript", "application/javascript"}
+
+
+# ---- token and headers
+
+
+def protect(server: Flask, token: str, hosts: Iterable[str], script_hashes: Iterable[str]) -> None:
+    """Require the token for every request; `hosts` are server names besides localhost."""
+    names = {"localhost", socket.gethostname().lower(), *(host.lower() for host in hosts)}
+    policy = POLICY.format(hashes=" ".join(script_hashes))
+    server.config["MAX_CONTENT_LENGTH"] = BODY_LIMIT
+
+    @server.before_request
+    def check() -> Answer | None:
+        host = parse_host(request.host)
+        if host not in names and not is_address(host):
+            return refuse_request("unknown host name: use the address that `view` printed")
+        if not is_same_site(request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site")):
+            return refuse_request("the request comes from another site")
+        cookie = cookie_name(request.host)
+        sent_token = request.args.get("token")
+        if sent_token is not None:
+            if not is_correct_token(sent_token, token):
+                return refuse_request("wrong token: use the address that `view` printed")
+            return set_cookie_and_redirect(cookie, token)
+        if not is_correct_token(request.cookies.get(cookie, ""), token):
+            return refuse_request("open the address that `view` printed, with its token")
+        return None
+
+    @server.after_request
+    def harden(response: Response) -> Response:
+        response.headers.update(HEADERS)
+        if response.mimetype not in NO_DOCUMENTS:
+            response.headers.update(DOCUMENT_HEADERS)
+            response.headers["Content-Security-Policy"] = policy
+        response.headers.setdefault("Cache-Control", "no-store")
+        return response
+
+
+def is_correct_token(sent_token: str, token: str) -> bool:
+    """Return whether a token is correct, compared in constant time."""
+    return hmac.compare_digest(sent_token.encode("utf-8", "replace"), token.encode())
+
+
+def refuse_request(why: str) -> Answer:
+    """Return a 403 response with one line of text."""
+    return make_response(Response(f"403: {why}\n", 403, mimetype="text/plain"))
+
+
+def set_cookie_and_redirect(cookie: str, token: str) -> Answer:
+    """Return a redirect that sets the cookie and leads to the same URL without the token."""
+    arguments = [(k, v) for k, values in request.args.lists() for v in values if k != "token"]
+    path = "/" + quote(request.path.lstrip("/\\"))
+    answer = redirect(path + ("?" + urlencode(arguments) if arguments else ""), 303)
+    # With Strict, the file by which `view` opens the browser would lead to a page without access.
+    # With Lax, links from other sites can open a page, as `is_same_site` permits.
+    answer.set_cookie(cookie, token, httponly=True, samesite="Lax", path="/")
+    return answer
+
+
+def cookie_name(host: str) -> str:
+    """Return the cookie's name, which contains the port because browsers share cookies of ports."""
+    port = urlsplit(f"//{host}").netloc.rpartition(":")[2]
+    return f"mpiprof-{port if port.isdigit() else 'token'}"
+
+
+def parse_host(header: str) -> str:
+    """Return the host of a Host header without port and brackets; empty if it is malformed."""
+    try:
+        return (urlsplit(f"//{header}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def is_address(host: str) -> bool:
+    """Return whether a host is an IP address, which DNS rebinding cannot forge."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def is_same_site(origin: str | None, fetch_site: str | None) -> bool:
+    """Return whether a request comes from the dashboard's own pages or is typed by the user."""
+    if origin is not None and origin != f"{request.scheme}://{request.host}":
+        return False
+    if fetch_site in (None, "same-origin", "none"):
+        return True
+    # Links from other pages are safe: they can open a page, but neither read nor change data.
+    return request.method == "GET" and request.headers.get("Sec-Fetch-Mode") == "navigate"
+
+
+# ---- compression and caching
 
 
 class ScriptCache(dict[str, bytes]):
@@ -54,10 +167,10 @@ def package_file(request_path: Request) -> str:
 
 
 def compress_responses(server: Flask) -> None:
-    """Compress responses and set their caching rules. Call this after auth.protect.
+    """Compress responses and set their caching rules. Call this after protect.
 
     Flask runs the last registered handler first. Responses without a rule here get the no-store
-    of auth.protect. URLs that contain a version or a modification time are immutable. For other
+    of protect. URLs that contain a version or a modification time are immutable. For other
     files, the browser revalidates its copy.
     """
     server.config.update(
@@ -99,6 +212,9 @@ PAGE = """<!doctype html>
 <head>{%metas%}<title>{%title%}</title>{%favicon%}</head>
 <body>{%app_entry%}{%skeleton%}{%css%}<footer>{%config%}{%scripts%}{%renderer%}</footer></body>
 </html>"""
+
+
+# ---- server
 
 
 class App(dash.Dash):
@@ -156,7 +272,7 @@ def make(context: TraceContext, token: str, hosts: Sequence[str] = ()) -> dash.D
     app.pages = list_pages(of_folder=context.lists_runs)
     app.layout = layout.make_layout(context)
     layout.register_callbacks(app, context)
-    auth.protect(app.server, token, hosts, app.csp_hashes())
+    protect(app.server, token, hosts, app.csp_hashes())
     compress_responses(app.server)
     return app
 
@@ -180,7 +296,7 @@ def make_server(app: dash.Dash, listener: socket.socket) -> MultiSocketServer | 
         sockets=[listener],
         threads=THREADS,
         ident=None,
-        max_request_body_size=auth.BODY_LIMIT,
+        max_request_body_size=BODY_LIMIT,
         max_request_header_size=1 << 16,
         connection_limit=200,
         channel_timeout=60,

@@ -20,6 +20,7 @@ from mpiprof.interface.format_units import (
     format_time,
 )
 from mpiprof.interface.shell_hints import format_command, switch_value
+from mpiprof.reports.words import captions
 
 from . import components, filtered_tables, predictions
 from . import url_state as states
@@ -30,20 +31,6 @@ MAX_TRIED, MAX_CANDIDATES, MAX_KEYS = 12, 12, 20
 MAX_TEXT = 1000  # characters of a command
 SIZES_KEY = "sizes"  # key of the URL: whether larger numbers of processes are simulated
 TITLE = "Would another algorithm help?"
-HOW_TO_READ = (
-    "A dot is the mean time in the call after the last arrival that the rank must wait for, under "
-    "the recorded arrivals; the axis is logarithmic. The dashed line is the waiting now, which no "
-    "algorithm removes: a dot far left of it means that the late rank matters, not the algorithm."
-)
-SIZES_HOW_TO_READ = (
-    "A line is an algorithm with its best parameters: the mean time in the call after the last "
-    "arrival, on more processes. Both axes are logarithmic. Lower is better; lines that cross show "
-    "the size from which another algorithm is better."
-)
-CHOICES_HOW_TO_READ = (
-    "A bar covers the instances that ran on an algorithm, from the first instance at the left. "
-    "Short bars are probes; the longest bar is the algorithm that was chosen."
-)
 
 
 def make_section(data: TraceData, state: states.PageState, callsite: int) -> Component:
@@ -88,7 +75,7 @@ def _simulation_parts(data: TraceData, state: states.PageState, callsite: int) -
         components.make_graph(draw, state, "callsite-race"),
         html.P(expectation_text(predictions.judge_prediction(data, predicted))),
         html.P(about, className="note"),
-        components.how_to_read(HOW_TO_READ),
+        components.how_to_read(captions.ALGORITHM_TIMES),
     ]
 
 
@@ -119,7 +106,7 @@ def _size_parts(data: TraceData, state: states.PageState, callsite: int) -> list
             state,
             "callsite-sizes",
         ),
-        components.how_to_read(SIZES_HOW_TO_READ),
+        components.how_to_read(captions.ALGORITHM_SIZES),
     ]
 
 
@@ -145,7 +132,7 @@ def _selector_parts(data: TraceData, state: states.PageState, callsite: int) -> 
         parts += [
             html.H3(f"Selected for {row['operation']}, {format_size(float(row['bytes']))}"),
             components.make_graph(draw, state, f"callsite-choices-{number}"),
-            components.how_to_read(CHOICES_HOW_TO_READ),
+            components.how_to_read(captions.ALGORITHM_CHOICES),
             html.P(f"{format_count(len(phases))} phases: {begins}", className="note"),
         ]
     tried = filtered_tables.callsite_trials(data, callsite).head(MAX_TRIED)

@@ -23,7 +23,7 @@ from mpiprof.interface.format_units import (
     shorten_text,
 )
 from mpiprof.reports.site_labels import format_site
-from mpiprof.reports.words import callsite_sentences
+from mpiprof.reports.words import callsite_sentences, captions
 
 from . import (
     callsite_algorithms,
@@ -44,13 +44,6 @@ from .trace_data import TraceContext, TraceData
 
 # Limit of a band's instances over its nominal number, if many have equal values.
 MAX_WINDOW_FACTOR = 1.2
-HOW_TO_READ = (
-    "A row is a rank, a column an instance. The colour tells how much later (orange) or earlier "
-    "(blue) than the median of the other ranks it arrives; the late rank has a row of its own. "
-    "Above is the imbalance of each instance: the time ω from the first to the last arrival, in "
-    "times T of one message. Phases are stretches of instances whose imbalance differs; every "
-    "second one is grey. A click shows an instance at the right, dragging enlarges."
-)
 
 
 def make_layout(context: TraceContext, state: states.PageState, callsite: int) -> Component:
@@ -198,8 +191,8 @@ def _make_pattern(
                 state,
                 "callsite-pattern",
             ),
-            html.Div([_band_links(data, state, callsite), components.how_to_read(HOW_TO_READ)],
-                     className="below"),
+            html.Div([_band_links(data, state, callsite),
+                      components.how_to_read(captions.ARRIVALS_PAGE)], className="below"),
         ],
         className="callsite-picture",
     )  # fmt: skip

@@ -15,17 +15,13 @@ from dash.exceptions import PreventUpdate
 from mpiprof.account.instance_series import find_worst_instance
 from mpiprof.interface.format_units import capitalise, format_instance, format_time, shorten_text
 from mpiprof.reports.pictures.rank_rows import HEIGHT_PX
+from mpiprof.reports.words import captions
 
 from . import components, filtered_tables, trace_figures
 from . import url_state as states
 from .trace_data import TraceContext, TraceData
 
 WINDOW_MARGIN = 0.3  # margin around an instance in the timeline, as a fraction of its length
-HOW_TO_READ = (
-    "Above: how many instances have which imbalance; drag over bars to see only these. Below: the "
-    "arrival of each rank of one instance, in the rows at the left, and a line while it waits. "
-    "The dotted line is the median of the other ranks, the solid one the last arrival."
-)
 
 
 def choose_position(table: pd.DataFrame, state: states.PageState) -> int:
@@ -60,7 +56,7 @@ def make_section(data: TraceData, state: states.PageState, callsite: int) -> Com
                 [
                     html.P([_instance_note(data, row), _timeline_link(state, data, row)],
                            className="instance-note"),
-                    components.how_to_read(HOW_TO_READ),
+                    components.how_to_read(captions.INSTANCE_PAGE),
                 ],
                 className="below",
             ),

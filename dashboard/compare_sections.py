@@ -12,11 +12,12 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from mpiprof.causes.time_changes import measure_run_times
-from mpiprof.interface.format_units import format_count, format_time, shorten_text
+from mpiprof.interface import svg
+from mpiprof.interface.format_units import format_count, format_time, shorten_text, unit_of
 from mpiprof.interface.shell_hints import format_command
-from mpiprof.interface.svg import DataPicture
+from mpiprof.interface.svg import DataPicture, TableRow, choose_ticks
 from mpiprof.reports import changes_chart
-from mpiprof.reports.pictures import run_dots
+from mpiprof.reports.words import captions
 
 from . import aligned_runs, components
 from .aligned_runs import AlignedWindow
@@ -25,12 +26,49 @@ from .url_state import PageState
 
 INSTANCES = aligned_runs.INSTANCES
 MAX_NAME, MAX_DOT_NAME = 40, 20  # characters of a run's name above a timeline, beside a dot
-DOTS_HOW_TO_READ = (
-    "A dot is the time of a run from MPI_Init to MPI_Finalize: A above, B below. B is green if "
-    "it is faster beyond chance, and in the accent if it is slower; grey is no certain change."
-)
 MAX_ALIGNMENTS = 50  # call sites in the menu
 STEPS = {"earlier": "‹ Earlier", "later": "Later ›", "start": "From the start"}
+DOTS_WIDTH, DOTS_HEIGHT = 430.0, 76.0
+DOTS_LEFT, DOTS_RIGHT = 20.0, 400.0
+# Name of a group, run times in ns, and the colour of the dots.
+RunGroup = tuple[str, Sequence[float], str]
+
+
+def list_run_times(groups: Sequence[RunGroup]) -> list[TableRow]:
+    """Return the data of the picture: the time of each run."""
+    rows = [(name, value) for name, values, _ in groups for value in values]
+    return [("runs", "run_time_ns"), *rows]
+
+
+def draw_run_dots(groups: Sequence[RunGroup]) -> str:
+    """Return the picture of the run times of some groups."""
+    every = [value for _, values, _ in groups for value in values]
+    low, high = min(every), max(every)
+    margin = max(0.15 * (high - low), 0.02 * high, 1.0)
+    low, high = max(low - margin, 0.0), high + margin
+
+    def place(value: float) -> float:
+        return DOTS_LEFT + (DOTS_RIGHT - DOTS_LEFT) * (value - low) / (high - low)
+
+    unit, scale = unit_of(high)
+    parts = []
+    ticks = choose_ticks(low / scale, high / scale, 5)
+    for i, tick in enumerate(ticks):
+        x = place(tick * scale)
+        text = f"{tick:g}{f' {unit}' * (i == len(ticks) - 1)}"
+        parts.append(svg.make_line(x, 4, x, 56, svg.stroke("line")))
+        parts.append(svg.make_text(x, 70, text, anchor="middle"))
+    for i, (name, values, colour) in enumerate(groups):
+        y = 18 + 24 * i
+        parts += [
+            f'<circle cx="{place(value):.1f}" cy="{y}" r="4" {svg.fill(colour, 0.75)}/>'
+            for value in values
+        ]
+        is_left = place(max(values)) < (DOTS_LEFT + DOTS_RIGHT) / 2
+        x = place(max(values)) + 10 if is_left else place(min(values)) - 10
+        anchor = "start" if is_left else "end"
+        parts.append(svg.make_text(x, y + 4, name, colour, anchor=anchor, size=12))
+    return svg.make_picture(DOTS_WIDTH, DOTS_HEIGHT, "Run time of each run", parts, scales=False)
 
 
 # ---- verdict
@@ -61,8 +99,8 @@ def make_head(
     command = components.show_command(format_command("compare", *words, *further))
     verdict = html.Div(sentences, className="verdict")
     facts = html.P(_common_facts(first, to), className="note")
-    drawn = DataPicture(run_dots.draw_run_dots(groups), run_dots.list_values(groups))
-    how = components.how_to_read(DOTS_HOW_TO_READ)
+    drawn = DataPicture(draw_run_dots(groups), list_run_times(groups))
+    how = components.how_to_read(captions.RUN_TIMES)
     dots = html.Div([components.show_picture(drawn), how], className="run-dots")
     return html.Section([html.Div([verdict, command, facts]), dots], className="compare-head")
 

@@ -17,7 +17,7 @@ from mpiprof.interface.format_units import format_time, shorten_text
 from mpiprof.reports import text
 from mpiprof.reports.words import trace_sentences
 
-from . import components, filter_menus, header, search
+from . import components, header
 from . import url_state as states
 from .header import FILTERS
 from .pages import list_pages, list_unlisted, live, runs
@@ -100,7 +100,7 @@ def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
     pages = list_pages(of_folder=context.lists_runs)
     _register_filters(app, context, pages)
     every = [*pages, *list_unlisted()]
-    filter_menus.register_callbacks(app, context)
+    header.register_filter_callbacks(app, context)
     _register_page(app, context, {page.PATH: page for page in every})
     _register_growth(app, context)
     _register_head(app, context)
@@ -150,7 +150,7 @@ def _register_filters(app: dash.Dash, context: TraceContext, pages: list[ModuleT
             new if new != states.parse(search).format_query() else dash.no_update,
             state.trace or context.names[0],
             header.make_trace_menu(context, path, state),
-            *filter_menus.name_choices(context, state),
+            *header.name_choices(context, state),
             state.ranks,
             *_name_filters(context, state),
             header.make_navigation(pages, page_path(context, path, state), state),
@@ -228,10 +228,10 @@ def _register_head(app: dash.Dash, context: TraceContext) -> None:
     )
     def find(query: str | None, state: states.PageState) -> Any:
         try:
-            targets = search.find_targets(context.latest_data(state), state, query or "")
+            targets = header.find_targets(context.latest_data(state), state, query or "")
         except MpiprofError:
             targets = []
-        return search.make_results(targets, query or "")
+        return header.make_results(targets, query or "")
 
 
 def _name_filters(context: TraceContext, state: states.PageState) -> tuple[str, bool]:

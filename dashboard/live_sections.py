@@ -19,7 +19,7 @@ from mpiprof.hang import hang_pictures, rank_state, status
 from mpiprof.hang.processes import find_alive, trace_now_ns
 from mpiprof.hang.verdict import HangVerdict
 from mpiprof.hang.wait_graph import took_part
-from mpiprof.hang.words import verdict_text
+from mpiprof.hang.words import job_state, verdict_text
 from mpiprof.interface.format_units import format_count, format_ranks, format_time, shorten_text
 from mpiprof.interface.format_units import format_runs as ranks_of
 from mpiprof.interface.svg import DataPicture
@@ -285,7 +285,7 @@ def _pending_card(job: LiveJob, instance: rank_state.Pending) -> Component:
         missing = instance.missing[:MAX_MISSING]
         lines += [ranks, html.Ul([_missing_line(job, job.positions[rank]) for rank in missing])]
     elif not leaving:
-        arrived_state = status.arrived_state(job.verdict)
+        arrived_state = job_state.arrived_state(job.verdict)
         lines.append(html.P(f"{arrived_state[:1].upper()}{arrived_state[1:]}."))
     title = f"{instance.operations[0]} at {place}"
     return html.Section([html.H3(title), *lines], className="pending")

@@ -24,7 +24,7 @@ from mpiprof.interface.format_units import (
 from mpiprof.reports.overview import proof
 from mpiprof.reports.pictures.caused_waits import CausedWaits, draw_caused_waits
 from mpiprof.reports.site_labels import format_site
-from mpiprof.reports.words import callsite_sentences
+from mpiprof.reports.words import callsite_sentences, captions
 
 from . import (
     callsite_table,
@@ -45,10 +45,6 @@ NOTES = {
     "bytes": "Bytes from each rank (down) to each rank (across).",
     "messages": "Number of messages from each rank (down) to each rank (across).",
 }
-AWAITED_NOTE = (
-    "A bar is a rank, or the sum of consecutive ranks. Above is the waiting of other ranks for it, "
-    "below its own waiting, on a scale of its own. A rank with both passes a delay on."
-)
 SIZES = {"wide": (590.0, 300.0), "narrow": (366.0, 230.0)}  # by class: of the picture in px
 NO_IMBALANCE = (
     "Calls on messages have no instance that all ranks enter, so there is no imbalance ω, and no "
@@ -168,12 +164,12 @@ def find_caused_waits(
         waits = data.derive("rank_waits")((str(row["operation"]), int(row["site_id"])))
         if waits is not None:
             caused, waited = waits
-            return CausedWaits(caused, waited, blamed), proof.HOW_TO_READ_MESSAGES
+            return CausedWaits(caused, waited, blamed), captions.CAUSED_WAITS
     awaited, waited = (
         rows.sum_waits(by).reindex(range(data.trace.ranks), fill_value=0).to_numpy(np.float64)
         for by in ("awaited", "rank")
     )
-    return CausedWaits(awaited, waited, blamed & False, "awaited"), AWAITED_NOTE
+    return CausedWaits(awaited, waited, blamed & False, "awaited"), captions.AWAITED_WAITS
 
 
 def _make_matrix(

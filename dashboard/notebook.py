@@ -1,4 +1,4 @@
-"""Figures and findings of a trace in notebooks, such as `trace.plot.arrivals("md.py:93")`.
+"""Figures, tables and findings of a trace in notebooks, such as `trace.plot.arrivals("md.py:93")`.
 
 The pictures are those of `view`. Those with a zoom are made with Plotly and need the extra
 `dashboard`; the others are SVG. A call site is named as on the command line (by file and line,
@@ -13,31 +13,69 @@ import re
 import textwrap
 from collections.abc import Sequence
 from functools import cached_property
+from html import escape
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.errors import UsageError
 from mpiprof.interface.installation import import_dashboard
+from mpiprof.interface.tokens import resolve_colours
+from mpiprof.reports.words import captions
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from mpiprof.reports.pictures.notebook_picture import NotebookPicture
+    from mpiprof.reports.notebook_table import NotebookTable
     from mpiprof.trace import Trace
 
 Site = int | str | None
-# The module with HOW_TO_READ of the pictures that are made with Plotly, by their method. The
-# explanation of `functions` depends on the ranks.
+# Captions of the pictures that are made with Plotly, by their method. The caption of `functions`
+# depends on the ranks.
 NOTES = {
-    "arrivals": "callsite_detail",
-    "instance": "callsite_instance",
-    "algorithms": "callsite_algorithms",
-    "whom": "pages.messages",
-    "messages": "pages.messages",
-    "timeline": "trace_figures",
+    "arrivals": captions.ARRIVALS_PAGE,
+    "instance": captions.INSTANCE_PAGE,
+    "algorithms": captions.ALGORITHM_TIMES,
+    "whom": captions.MESSAGES_PAGE,
+    "messages": captions.MESSAGES_PAGE,
+    "timeline": captions.TIMELINE_CELLS,
 }
 NOTE_WIDTH, NOTE_SIZE, NOTE_LINE, NOTE_GAP = 110, 11, 15, 18  # characters, and px
+MOST_ROWS = 20  # of a table
 DEFAULT_HEIGHT = 450  # px of a figure of Plotly
+
+
+class NotebookPicture:
+    """A server-made picture in light colours; notebooks show it, `save` writes it as SVG.
+
+    note: how to read it, below the picture. width: in px, for pictures of a fixed size.
+    """
+
+    def __init__(self, svg: str, note: str = "", width: float = 0.0) -> None:
+        if width:
+            svg = re.sub(r'width="\d+" height="\d+"', f'width="{width:.0f}"', svg, count=1)
+        self.svg, self.note = resolve_colours(svg), note
+
+    def __repr__(self) -> str:
+        label = re.search(r'aria-label="([^"]*)"', self.svg)
+        return f"<picture: {label[1] if label else ''}>"
+
+    def _repr_svg_(self) -> str:
+        """Return the picture as SVG."""
+        return self.svg
+
+    def _repr_html_(self) -> str:
+        """Return the picture with its note as HTML, on a light ground in any theme."""
+        style = resolve_colours(
+            "background:var(--surface);color:var(--ink3);font:12px var(--font);padding:8px;"
+            "max-width:1232px"
+        )
+        note = f"<div>{escape(self.note)}</div>" if self.note else ""
+        return f'<div style="{style}">{self.svg}{note}</div>'
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the picture as an SVG file."""
+        Path(path).write_text(self.svg, encoding="utf-8")
 
 
 class Plots:
@@ -76,7 +114,7 @@ class Plots:
         rows = import_module("mpiprof.reports.overview.finding_rows")
         callsite, findings = self._callsite_number(site), self._trace.findings()
         drawn = rows.draw_lateness(self._trace.rank_totals, callsite, findings)
-        return self._show(drawn, rows.HOW_TO_READ, 480)
+        return self._show(drawn, captions.FINDINGS_TABLE, 480)
 
     def stages(self, site: Site = None) -> NotebookPicture:
         """Stages at which the lateness of a call site's late rank begins."""
@@ -176,9 +214,7 @@ class Plots:
         return verdict.make_verdict(self._trace, self._trace.derive("findings"))
 
     def _show(self, svg: str, note: str, width: float = 0.0) -> NotebookPicture:
-        pictures = import_module("mpiprof.reports.pictures.notebook_picture")
-        picture: NotebookPicture = pictures.NotebookPicture(svg, note, width)
-        return picture
+        return NotebookPicture(svg, note, width)
 
     @cached_property
     def _data(self) -> Any:
@@ -194,9 +230,36 @@ class Plots:
         make = getattr(import_dashboard("trace_figures"), f"draw_{name}")
         figure = make(self._data, import_dashboard("url_state").PageState(), *arguments)
         figure.update_layout(template=import_dashboard("theme").make_template(dark=False))
-        return (
-            _explain(figure, import_dashboard(NOTES[name]).HOW_TO_READ) if name in NOTES else figure
-        )
+        return _explain(figure, NOTES[name]) if name in NOTES else figure
+
+
+class NotebookTables:
+    """The tables of one trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+
+    def __repr__(self) -> str:
+        names = ", ".join(name for name in vars(NotebookTables) if not name.startswith("_"))
+        return f"<tables of {str(self._trace.path)!r}: {names}>"
+
+    def callsites(self, most: int = MOST_ROWS) -> NotebookTable:
+        """Call sites of collectives with most waiting: times, late rank and cause."""
+        return self._tabulate("callsites", self._trace.findings(), most)
+
+    def messages(self, most: int = MOST_ROWS) -> NotebookTable:
+        """Call sites of messages with most time."""
+        return self._tabulate("messages", self._trace.findings(), most)
+
+    def pairs(self, most: int = MOST_ROWS) -> NotebookTable:
+        """Pairs of ranks that wait most for messages."""
+        return self._tabulate("pairs", most)
+
+    def _tabulate(self, name: str, *arguments: Any) -> NotebookTable:
+        # The module imports much that `mpiprof.open` does not need.
+        reports = import_module("mpiprof.reports.notebook_table")
+        table: NotebookTable = getattr(reports, f"tabulate_{name}")(self._trace, *arguments)
+        return table
 
 
 def _explain(figure: go.Figure, note: str) -> go.Figure:

@@ -31,21 +31,15 @@ from .figures import axes, rank_pairs, stacks
 from .figures import callsite as figures
 from .figures import instance as instances
 from .timeline.build import resolve_with_tiles
+from .timeline.process import build_tiles, open_events
 from .timeline.row_layout import label_ranks
 from .timeline.segments import Progress
 from .timeline.sums import NO_STATE
 from .timeline.window import Request, Timeline
-from .timeline_process import build_tiles, open_events
 from .trace_data import TraceData
 from .url_state import PageState
 
 HALF_OPACITY = 128  # wait share (of 255) of a cell's collective time, above which the cell is pale
-
-HOW_TO_READ = (
-    "A row is a rank, or the latest of a group of ranks. A column is a span of time in the colour "
-    "of the collective that fills most of it, pale if the rank mostly waits there. Without a "
-    "colour the rank is in no collective. Calls on messages are not drawn."
-)
 
 
 def draw_cells(

@@ -25,8 +25,7 @@ def open(path: str | os.PathLike[str]) -> Trace:  # noqa: A001 (the name users e
     """
     from mpiprof.account.shape_names import name_shapes
     from mpiprof.causes.lazy_tables import DERIVED
-    from mpiprof.dashboard.notebook import Plots, list_findings
-    from mpiprof.dashboard.notebook_tables import NotebookTables
+    from mpiprof.dashboard.notebook import NotebookTables, Plots, list_findings
     from mpiprof.formats.otf2 import open_converted
     from mpiprof.trace import Trace
 

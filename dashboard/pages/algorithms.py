@@ -19,6 +19,7 @@ from mpiprof.collectives.round_simulator import applies_to
 from mpiprof.collectives.simulate import Timing, simulate
 from mpiprof.errors import UsageError
 from mpiprof.interface.format_units import format_size, format_time
+from mpiprof.reports.words import captions
 
 from .. import components
 from .. import url_state as states
@@ -32,10 +33,6 @@ SKELETON = (420,)
 MAX_PROCESSES, MAX_ROUNDS = 32, 4000
 SIZES = (8, 1 << 10, 1 << 13, 1 << 16, 1 << 20, 1 << 24)
 LATE = ("nobody late", "the last rank late", "ranks late one after the other")
-HOW_TO_READ = (
-    "A line from process to process is a message, from its start at the sender to its end at the "
-    "receiver. Successive rounds differ in colour. Grey: the process, from its arrival to its end."
-)
 
 
 def make_layout(context: TraceContext, state: states.PageState) -> Component:
@@ -138,7 +135,7 @@ def make_entry(state: states.PageState) -> list[Component]:
             state,
             "catalogue-picture",
         ),
-        components.how_to_read(HOW_TO_READ),
+        components.how_to_read(captions.SCHEDULE_PAGE),
     ]
 
 

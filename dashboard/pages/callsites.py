@@ -22,7 +22,7 @@ from mpiprof.account.columns import Column
 from mpiprof.interface.format_units import UNKNOWN, shorten_text
 from mpiprof.interface.tokens import SIZE
 from mpiprof.reports.json import plain_number
-from mpiprof.reports.words import callsite_sentences
+from mpiprof.reports.words import callsite_sentences, captions
 
 from .. import (
     callsite_detail,
@@ -198,10 +198,6 @@ def definition(column: Column) -> dict[str, Any]:
 TITLE, PATH = "Call sites", "/callsites"
 PAGE_KEYS = frozenset(("instance", "sort", "where", "columns", *sampled_functions.KEYS))
 SKELETON = (56, 560, 160)
-GRID_HINT = (
-    "Waits are sums over all ranks (overview: mean). Select a call site by click, or by arrow keys "
-    "and space. Headings sort; their menus filter by text, or least value: 2ms, 64K, 10%."
-)
 
 
 def make_layout(context: TraceContext, state: states.PageState) -> Component:
@@ -224,7 +220,7 @@ def _make_grid_page(context: TraceContext, state: states.PageState) -> Component
     links = list_column_links(rows, state)
     chooser = components.link_menu("Shown columns", "Columns", links, "column-list", stays=True)
     store = dcc.Store(id="columns-shown", data=state.get("columns"))
-    hint = html.P(GRID_HINT, className="note")
+    hint = html.P(captions.CALLSITES_GRID, className="note")
     head = html.Div([html.H2(title), hint, chooser], className="grid-head")
     return html.Div([head, make_grid(rows, state), store], className="callsite-list")
 

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Iterator
 from typing import Any
 
 import dash
+import numpy as np
 from dash import Input, Output, dcc, html
 from dash.development.base_component import Component
 
-from mpiprof.interface.svg import DataPicture
-from mpiprof.reports import history as reports
-from mpiprof.reports.pictures.history import list_values, make_history_picture
+from mpiprof.interface.svg import (
+    DataPicture,
+    TableRow,
+    fill,
+    make_line,
+    make_picture,
+    make_rectangle,
+    make_text,
+    measure_text,
+    stroke,
+)
+from mpiprof.reports.history import METRICS, History, Metric, make_history
+from mpiprof.reports.history_report import history_columns, mark_changes
 from mpiprof.reports.run_summary import RunSummary
+from mpiprof.reports.words import history_sentences
+from mpiprof.reports.words.history_sentences import COMMIT_LENGTH, verdict_lines
 
 from .. import components
 from ..trace_data import TraceContext
@@ -21,10 +37,93 @@ TITLE, PATH = "History", "/history"
 FOLLOWS = True
 SKELETON = (80, 360)
 REFRESH_MS = 1000
-READING = (
-    "Each mark is a run, the newest on the right; lines are medians between changes. A dashed line "
-    f"is before the first run after a change, with its commit. {reports.METHOD}"
-)
+WIDTH, LEFT, RIGHT = 920.0, 176.0, 16.0
+ROW, GAP, TOP, BOTTOM = 92.0, 18.0, 22.0, 24.0
+MARK = 7.0  # largest side of the mark of a run
+ROWS = (*METRICS, Metric("parallel", "parallel efficiency"))
+
+
+def make_history_picture(history: History) -> str:
+    """Return the values of each run in order of time, with the changes as vertical lines."""
+    rows = [row for row in ROWS if any(map(math.isfinite, map(row.read, history.runs)))]
+    height = TOP + len(rows) * (ROW + GAP) + BOTTOM
+    parts = list(_draw_changes(history, height - BOTTOM - GAP))
+    for number, row in enumerate(rows):
+        parts += _draw_row(history, row, TOP + number * (ROW + GAP))
+    parts += _draw_dates(history, height - 6)
+    return make_picture(WIDTH, height, " ".join(verdict_lines(history)), parts)
+
+
+def list_values(history: History) -> list[TableRow]:
+    """Return the data of the picture: the values of each run."""
+    head: TableRow = ("date", "commit", *(row.name for row in ROWS))
+    rows: list[TableRow] = [
+        (run.date, run.commit, *(row.read(run) for row in ROWS)) for run in history.runs
+    ]
+    return [head, *rows]
+
+
+def _x(history: History, index: float) -> float:
+    """Return the position of a run, or of the border before it (index - 0.5)."""
+    return LEFT + (index + 0.5) * (WIDTH - LEFT - RIGHT) / len(history.runs)
+
+
+def _draw_row(history: History, row: Metric, top: float) -> Iterator[str]:
+    values = [row.read(run) for run in history.runs]
+    known = [value for value in values if math.isfinite(value)]
+    # Efficiencies are drawn from their least value, because they differ little; others from 0.
+    low = 0.0 if row in METRICS else max(min(known) - 0.1, 0.0)
+    high = 1.0 if row not in METRICS else max(max(known) * 1.08, 1e-9)
+
+    def y(value: float) -> float:
+        return top + ROW * (1 - (value - low) / (high - low))
+
+    colour = "late" if row.name == "lost" else "q3"
+    yield make_text(0, top + 12, row.title, "ink", size=13, bold=True)
+    yield make_text(0, top + 30, f"newest {row.format(known[-1])}", "ink2", size=12)
+    for value in (low, high if row not in METRICS else max(known)):
+        yield make_text(LEFT - 8, y(value) + 4, row.format(value), anchor="end")
+        yield make_line(LEFT, y(value), WIDTH - RIGHT, y(value), stroke("line"))
+    side = min(MARK, 0.7 * (WIDTH - LEFT - RIGHT) / len(values))
+    for index, (run, value) in enumerate(zip(history.runs, values, strict=True)):
+        if math.isfinite(value):
+            commit = f" {run.commit[:COMMIT_LENGTH]}" if run.commit else ""
+            note = f"{run.date}{commit}: {row.title} {row.format(value)}"
+            x = _x(history, index) - side / 2
+            yield make_rectangle(x, y(value) - side / 2, side, side, fill(colour), note)
+    bounds = [0, *_change_indices(history, row), len(values)]
+    for begin, end in itertools.pairwise(bounds):
+        part = [value for value in values[begin:end] if math.isfinite(value)]
+        if part:
+            level = y(float(np.median(part)))
+            start, stop = _x(history, begin - 0.5), _x(history, end - 0.5)
+            yield make_line(start, level, stop, level, stroke("ink", 1.5))
+
+
+def _change_indices(history: History, row: Metric) -> list[int]:
+    """Return the changes of a metric; of all metrics for a row without changes of its own."""
+    changes = [c for c in history.changes if c.metric == row or row not in METRICS]
+    return sorted({change.point.index for change in changes})
+
+
+def _draw_changes(history: History, bottom: float) -> Iterator[str]:
+    right = -math.inf
+    for index in dict.fromkeys(change.point.index for change in history.changes):
+        run, x = history.runs[index], _x(history, index - 0.5)
+        yield make_line(x, TOP - 4, x, bottom, stroke("ink2", 1, "3 3"))
+        text = run.commit[:COMMIT_LENGTH] or run.started[:10]
+        width = measure_text(text, 12)
+        x = min(x, WIDTH - width)
+        if x > right:  # labels do not overlap
+            yield make_text(x, TOP - 9, text, "ink", size=12, bold=True)
+            right = x + width + 8
+
+
+def _draw_dates(history: History, y: float) -> Iterator[str]:
+    dates = [run.started[:10] for run in (history.runs[0], history.runs[-1])]
+    yield make_text(LEFT, y, dates[0])
+    if len(history.runs) > 1:
+        yield make_text(WIDTH - RIGHT, y, dates[1], anchor="end")
 
 
 def make_layout(context: TraceContext, state: PageState) -> Component:
@@ -80,8 +179,8 @@ def _make_history(summaries: dict[str, RunSummary], state: PageState) -> Compone
     group = state.get("program")
     group = group if group in groups else next(iter(groups))
     chosen = [(name, run) for name, run in summaries.items() if _group_of(run) == group][::-1]
-    history = reports.make_history([run for _, run in chosen])
-    first, *further = reports.verdict_lines(history)
+    history = make_history([run for _, run in chosen])
+    first, *further = history_sentences.verdict_lines(history)
     return html.Div(
         [
             html.H1(first, className="runs-sentence"),
@@ -90,17 +189,17 @@ def _make_history(summaries: dict[str, RunSummary], state: PageState) -> Compone
                 DataPicture(make_history_picture(history), list_values(history)),
                 className="history-picture",
             ),
-            components.how_to_read(READING),
+            components.how_to_read(history_sentences.HISTORY_PAGE),
             _make_table(history, [name for name, _ in chosen]),
-            html.P(reports.LEGEND, className="note"),
+            html.P(history_sentences.LEGEND, className="note"),
         ]
     )  # fmt: skip
 
 
-def _make_table(history: reports.History, names: list[str]) -> Component:
+def _make_table(history: History, names: list[str]) -> Component:
     """Return the runs, the newest first; a row after which a change came is marked."""
-    columns = reports.history_columns(history)
-    marks = reports.mark_changes(history)
+    columns = history_columns(history)
+    marks = mark_changes(history)
     classes = ["" if column.left else "runs-number" for column in columns]
     head = [
         html.Th(column.head, scope="col", className=name)

@@ -14,7 +14,7 @@ from dash.exceptions import PreventUpdate
 from mpiprof.account.message_callsite_sums import are_waits_known
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.reports.pictures import pair_matrix
-from mpiprof.reports.words import message_sentences
+from mpiprof.reports.words import captions, message_sentences
 
 from .. import components, pair_tables
 from .. import url_state as states
@@ -24,11 +24,6 @@ from ..trace_data import TraceContext, TraceData
 TITLE, PATH = "Messages", "/messages"
 PAGE_KEYS = frozenset((pair_tables.CELL, pair_tables.SHOWN))
 SKELETON = (420, 240)
-HOW_TO_READ = (
-    "A row is a rank that waits or sends, a column is the rank that it waits for or sends to. The "
-    "darker a cell, the more. A dark column is one rank that many wait for; a dark line beside the "
-    "diagonal is a chain of neighbours. A click on a cell lists its pairs of ranks."
-)
 
 
 def make_layout(context: TraceContext, state: states.PageState) -> Component:
@@ -97,7 +92,7 @@ def make_picture(data: TraceData, state: states.PageState) -> Component | None:
             html.H2(pair_matrix.QUANTITIES[quantity].title),
             components.choice_links(choices, chosen, partial(pair_tables.link_to_quantity, state)),
             components.make_graph(draw, state, "messages-matrix"),
-            components.how_to_read(HOW_TO_READ),
+            components.how_to_read(captions.MESSAGES_PAGE),
         ]
     )
 

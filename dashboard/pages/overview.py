@@ -23,7 +23,7 @@ from mpiprof.interface.tokens import name_operation_colour
 from mpiprof.reports.overview import answer as answers
 from mpiprof.reports.overview import callsite_rows, finding_rows
 from mpiprof.reports.overview import proof as proofs
-from mpiprof.reports.overview.answer import Answer, Fact, TextPart
+from mpiprof.reports.overview.answer import Answer, TextPart
 from mpiprof.reports.overview.callsite_rows import CallsiteRow
 from mpiprof.reports.overview.finding_rows import FindingRow
 from mpiprof.reports.overview.time_sums import (
@@ -33,7 +33,8 @@ from mpiprof.reports.overview.time_sums import (
     list_time_parts,
 )
 from mpiprof.reports.pictures import icons, time_split
-from mpiprof.reports.words import callsite_sentences
+from mpiprof.reports.words import answer_facts, callsite_sentences, captions
+from mpiprof.reports.words.answer_facts import Fact
 
 from .. import components, filtered_tables, finding_links, predictions
 from .. import url_state as states
@@ -75,7 +76,7 @@ def make_early_answer(data: TraceData, _: PageState) -> Component | None:
     if math.isnan(verdict.waiting) or not len(data.callsites):
         return None
     share = html.B(format_share(verdict.waiting))
-    amount = html.Span(answers.describe_amount(data.trace, verdict))
+    amount = html.Span(answer_facts.describe_amount(data.trace, verdict))
     wait = html.P("The cause is being computed …", className="note", role="status")
     return html.Div([html.Div([share, amount], className="share"), wait], className="early")
 
@@ -231,7 +232,7 @@ def make_callsites(data: TraceData, state: PageState) -> Component | None:
     heading = html.Div([html.H2("Call sites"), html.Span("mean of the ranks")], className="heading")
     body = [_show_callsite(row, state) for row in rows]
     table = _make_table(callsite_rows.HEADS, body, "sites-table")
-    return html.Section([heading, table, link, components.how_to_read(callsite_rows.HOW_TO_READ)])
+    return html.Section([heading, table, link, components.how_to_read(captions.CALLSITES_TABLE)])
 
 
 def _show_callsite(row: CallsiteRow, state: PageState) -> Component:

@@ -11,8 +11,8 @@ from dash import Input, Output, dcc, html
 from dash.development.base_component import Component
 
 from mpiprof.interface.format_units import UNKNOWN, format_count, format_share, format_time
-from mpiprof.reports.history import COMMIT_LENGTH
 from mpiprof.reports.run_summary import RunSummary
+from mpiprof.reports.words.history_sentences import COMMIT_LENGTH
 
 from .. import components
 from ..trace_data import TraceContext

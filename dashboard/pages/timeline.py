@@ -1,4 +1,4 @@
-"""Timeline page: ranks over time. assets/timeline draws the responses of timeline_data."""
+"""Timeline page: ranks over time. assets/timeline draws the responses of timeline.data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import dash
 from dash import ClientsideFunction, Input, Output, dcc, html
 from dash.development.base_component import Component
 
-from .. import components, timeline_data
+from .. import components
+from ..timeline import data as timeline_data
 from ..trace_data import TraceContext
 from ..url_state import PageState
 

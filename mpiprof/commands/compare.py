@@ -141,8 +141,10 @@ def report_text(
     from mpiprof.interface.terminal_colour import paint
     from mpiprof.reports import compare as reports
     from mpiprof.reports.table import Section, join_sections, wrap_paragraph
+    from mpiprof.reports.words import captions
     from mpiprof.reports.words.change_sentences import cause_table, place_table
     from mpiprof.reports.words.compare_sentences import find_repeated
+    from mpiprof.reports.words.trace_sentences import describe_defects
 
     names = [*args.traces, *args.to]
     whole = args.all or args.top is not None
@@ -171,9 +173,9 @@ def report_text(
     if not comparable:
         return join_sections(sections, last, whole=whole)
     sections.append(Section("", reports.run_table(traces, to)))
-    if lacking := reports.describe_defects([*traces, *to]):
+    if lacking := describe_defects([*traces, *to]):
         lines = [wrap_paragraph(line, 2, 4) for line in lacking]
         sections.append(Section("Incomplete traces", "\n".join(lines)))
     sections += tables
-    sections.append(Section("", paint(wrap_paragraph(reports.LEGEND), "quiet")))
+    sections.append(Section("", paint(wrap_paragraph(captions.COMPARE_LEGEND), "quiet")))
     return join_sections(sections, last, whole=whole)

@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the history of a program."""
-    from mpiprof.reports import history, json
+    from mpiprof.reports import history, history_report, json
     from mpiprof.reports.run_summary import list_runs
 
     if args.output is not None:
@@ -63,9 +63,9 @@ def run(args: argparse.Namespace) -> int:
         found = replace(found, ledgers=compare_around_change(found))
     newest = len(runs) if args.all else args.top or MAX_ROWS
     if args.format == "json":
-        text = json.as_json_text(history.history_data(found))
+        text = json.as_json_text(history_report.history_data(found))
     elif args.format == "markdown":
-        text = history.history_markdown(found, newest)
+        text = history_report.history_markdown(found, newest)
     else:
         text = history_text(found, newest)
     if args.output is None:
@@ -119,23 +119,25 @@ def compare_around_change(history: History) -> LedgerChanges:
 def history_text(history: History, newest: int) -> str:
     """Return the history for a terminal: verdict, newest runs, and the next command."""
     from mpiprof.interface.terminal_colour import paint
-    from mpiprof.reports import history as reports
+    from mpiprof.reports import history_report
     from mpiprof.reports.table import render, wrap_paragraph
+    from mpiprof.reports.words import history_sentences
 
-    first, *further = map(wrap_paragraph, reports.verdict_lines(history))
+    first, *further = map(wrap_paragraph, history_sentences.verdict_lines(history))
     lines = [paint(history.title, "strong"), "", paint(first, "strong"), *further, ""]
-    columns = reports.history_columns(history, newest)
+    columns = history_report.history_columns(history, newest)
     shown = len(columns[0].cells)
     if shown < len(history.runs):
         lines.append(f"The newest {shown} of {len(history.runs)} runs")
     header, *rows = render(*columns).split("\n")
     lines.append(header)
-    marks = reports.mark_changes(history)[-shown:]
+    marks = history_report.mark_changes(history)[-shown:]
     for row, mark in zip(rows, marks, strict=True):
         if mark:
             lines.append(paint(wrap_paragraph(f"── {mark}"), "late"))
         lines.append(row)
-    notes = [reports.LEGEND, reports.METHOD, reports.note_others(history)]
+    left_out = history_sentences.note_left_out(history)
+    notes = [history_sentences.LEGEND, history_sentences.METHOD, left_out]
     lines += [paint(wrap_paragraph(note), "quiet") for note in notes if note]
     return "\n".join([*lines, "", next_line(history)])
 

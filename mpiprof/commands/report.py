@@ -280,13 +280,13 @@ def select_callsites(tables: Sequence[Any], pattern: str) -> list[Any]:
 
 def choose_callsite(trace: Trace, callsites: Any, messages: Any) -> tuple[dict[Any, Any], str]:
     """Return the row of the costliest of the given call sites, and a note that names the others."""
-    from mpiprof.reports import text
+    from mpiprof.reports.words import callsite_sentences
 
     rows = [row for table in (callsites, messages) for row in table.to_dict("records")]
     wait = max(row["total_wait_ns"] for row in rows) > 0
     column = "total_wait_ns" if wait else "total_elapsed_ns"
     rows.sort(key=lambda row: 0.0 if math.isnan(row[column]) else -row[column])
-    return rows[0], text.match_note(trace, rows[0], rows[1:])
+    return rows[0], callsite_sentences.match_note(trace, rows[0], rows[1:])
 
 
 def check_options(args: argparse.Namespace, to: str) -> None:
@@ -313,7 +313,8 @@ def report_rank_waits(
     """Return the report on the longest waits of the rank of --rank; raises UsageError."""
     from mpiprof.dashboard.timeline.longest_waits import list_chained_waits
     from mpiprof.formats.cached_trace import cache_key
-    from mpiprof.reports.rank_report import SHORT_ROWS, WaitChain, WaitLink, report_rank
+    from mpiprof.reports.rank_report import SHORT_ROWS, report_rank
+    from mpiprof.reports.words.rank_sentences import WaitChain, WaitLink
 
     if not 0 <= args.rank < trace.ranks:
         raise UsageError(f"--rank {args.rank}: the trace has the ranks 0 to {trace.ranks - 1}")

@@ -3,47 +3,107 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 
 from mpiprof.hang import job_verdict
-from mpiprof.hang.blocked_ranks import MessageLink
 from mpiprof.hang.blocking_calls import MessageWait
 from mpiprof.hang.rank_state import Instances, Position, Positions
 from mpiprof.hang.verdict import HangVerdict
-from mpiprof.hang.wait_graph import Link, build_wait_graph
-from mpiprof.hang.words import verdict_text
-from mpiprof.interface.format_units import format_count, format_runs, format_time
-from mpiprof.interface.svg import DataPicture
+from mpiprof.hang.wait_graph import build_wait_graph
+from mpiprof.hang.words import picture_text, verdict_text
+from mpiprof.interface import svg
+from mpiprof.interface.format_units import format_count, format_runs
+from mpiprof.interface.svg import DataPicture, TableRow
 from mpiprof.interface.tokens import name_operation_colour
-from mpiprof.reports.pictures import last_moments, rank_strip, wait_graph
+from mpiprof.reports.pictures import last_moments, wait_graph
 from mpiprof.reports.pictures.last_moments import RankRow, Span
-from mpiprof.reports.pictures.rank_strip import RankCell
 from mpiprof.reports.pictures.wait_graph import WaitEdge, WaitNode
-from mpiprof.reports.site_labels import describe_site
 from mpiprof.trace import Trace
 from mpiprof.trace.metadata import Call
 
 MAX_NAMED, MAX_GROUPS = 8, 4
-HOW_TO_READ = (
-    "An arrow leads from a waiting rank to the rank that it waits for. Arrows in the accent "
-    "colour are the fault: a circle of them never ends. Other ranks in one call share a box."
-)
 MAX_ROWS = 6
 LAST_CALLS = 8  # of the first named rank: they determine the window
-STRIP_HOW_TO_READ = (
-    "A cell is a rank, in the order of ranks. Filled in the accent colour: other ranks wait "
-    "for it. Hatched: in an MPI call. Grey: outside MPI. Dashed: unknown."
-)
-MOMENTS_HOW_TO_READ = (
-    "Each row is a rank; time runs to the last change on the left of the break, and has no "
-    "scale after it. Hatched: still in the call. Messages that ended are not drawn."
-)
-STATE_TEXTS = {
-    "late": "that others wait for",
-    "waiting": "in an MPI call",
-    "running": "outside MPI",
-    "ended": "ended",
-    "unknown": "in an unknown state",
-}
+STRIP_WIDTH = 1200.0
+# Ranks up to which a row has so many cells, and their height in px.
+STRIP_ROWS = ((64, 64, 26.0), (1024, 128, 14.0), (1 << 62, 256, 6.0))
+MAX_CELLS = 8192
+HOST_GAP, NUMBER_WIDTH = 8.0, 19.0
+MAX_HOST_LABELS = 16
+
+
+@dataclass(frozen=True)
+class RankCell:
+    """A rank in the strip: state is late, waiting, running, ended or unknown.
+
+    colour: name of the colour of the operation that a waiting rank is in.
+    """
+
+    rank: int
+    host: str
+    state: str
+    colour: str = "q3"
+    note: str = ""
+
+
+def list_cells(cells: Sequence[RankCell]) -> list[TableRow]:
+    """Return the data of the picture: host, state and call of each rank."""
+    rows = [(cell.rank, cell.host, cell.state, cell.note) for cell in cells]
+    return [("rank", "host", "state", "note"), *rows]
+
+
+def draw_rank_strip(cells: Sequence[RankCell], label: str) -> str:
+    """Return the strip; above MAX_CELLS ranks, a cell shows the worst of several ranks."""
+    shown = _merge_cells(cells)
+    columns, height = next((n, h) for limit, n, h in STRIP_ROWS if len(shown) <= limit)
+    rows = [shown[i : i + columns] for i in range(0, len(shown), columns)]
+    columns = min(columns, max(len(shown), 1))
+    hosts = [len(list(run)) for _, run in groupby(rows[0] if rows else [], lambda c: c.host)]
+    is_grouped = len(rows) == 1 and 1 < len(hosts) <= MAX_HOST_LABELS
+    gaps = HOST_GAP * (len(hosts) - 1) if is_grouped else 0.0
+    pitch = min((STRIP_WIDTH - gaps) / columns, 60.0)
+    parts: list[str] = []
+    for number, row in enumerate(rows):
+        y, x, host = 18 + number * (height + 2), 0.0, ""
+        for cell in row:
+            if cell.host != host:
+                x += HOST_GAP if host and is_grouped else 0.0
+                host = cell.host
+                if is_grouped or not parts:
+                    parts.append(svg.make_text(x, 12, f"{host[:24]}, from rank {cell.rank}"))
+            parts.append(_draw_cell(cell, x, y, pitch, height))
+            x += pitch
+    return svg.make_picture(STRIP_WIDTH, 20 + len(rows) * (height + 2), label, parts)
+
+
+def _draw_cell(cell: RankCell, x: float, y: float, pitch: float, height: float) -> str:
+    width = pitch - (2 if pitch > 8 else 1)
+    grounds = {
+        "late": svg.fill("late"),
+        "waiting": svg.hatch(cell.colour, height),
+        "running": svg.fill("q2"),
+        "ended": svg.fill("q1"),
+    }
+    ground = grounds.get(cell.state, f'{svg.stroke("ink3")} stroke-dasharray="2 2"')
+    box = svg.make_rectangle(x, y, width, height, ground, note=cell.note)
+    if cell.state != "late" or pitch < NUMBER_WIDTH:
+        return box
+    number = svg.make_text(
+        x + width / 2, y + height / 2 + 4, str(cell.rank), "surface", anchor="middle", bold=True
+    )
+    return box + number
+
+
+def _merge_cells(cells: Sequence[RankCell]) -> Sequence[RankCell]:
+    step = -(-len(cells) // MAX_CELLS) if cells else 1
+    if step == 1:
+        return cells
+    order = ("late", "unknown", "waiting", "running", "ended")
+    return [
+        min(cells[i : i + step], key=lambda cell: order.index(cell.state))
+        for i in range(0, len(cells), step)
+    ]
 
 
 def draw_hang(
@@ -55,7 +115,7 @@ def draw_hang(
     svg = wait_graph.draw_wait_graph(nodes, edges, label)
     title = "Ranks that wait for each other" if verdict.cycle else "Awaited ranks"
     values = wait_graph.list_values(nodes, edges)
-    return DataPicture(svg, values, title, HOW_TO_READ) if svg else None
+    return DataPicture(svg, values, title, picture_text.WAIT_GRAPH) if svg else None
 
 
 def describe_fault(trace: Trace) -> tuple[str, DataPicture | None]:
@@ -89,7 +149,7 @@ def make_graph(
         for i, ranks in enumerate(members)
     ]
     edges = [
-        WaitEdge(node_of[link.rank], node_of[link.waits_for], *_edge_texts(link), True)
+        WaitEdge(node_of[link.rank], node_of[link.waits_for], *picture_text.edge_texts(link), True)
         for link in links
         if link.waits_for in node_of
     ]
@@ -160,52 +220,13 @@ def _make_node(
     trace: Trace, positions: Positions, ranks: Sequence[int], is_named: bool, is_late: bool
 ) -> WaitNode:
     first = positions[ranks[0]]
-    facts = describe_since(trace, first)
+    facts = picture_text.describe_since(trace, first)
     if len(ranks) > 1:
         title = f"{format_count(len(ranks))} ranks: {format_runs(list(ranks), 3)}"
     else:
         title = f"Rank {ranks[0]}"
         facts = f"{trace.tables.processes.get(ranks[0], {}).get('host') or '?'} · {facts}"
-    return WaitNode(title, describe_call(trace, first), facts, is_named, is_late)
-
-
-def describe_call(trace: Trace, position: Position) -> str:
-    """Return the call that a rank is in, or its last call, with its place in the source."""
-    call = position.current
-    if position.finished:
-        return "has called MPI_Finalize"
-    if call is None:
-        return "has called no collective yet"
-    doing = "outside MPI, after" if call.exit_ns else "in"
-    return f"{doing} {call.operation}, {describe_site(trace, call.site)}"
-
-
-def describe_since(trace: Trace, position: Position) -> str:
-    """Return the time of a rank's last known change, from the start of the run."""
-    call = position.current
-    if call is None:
-        return "since the start"
-    verb = "left it" if call.exit_ns else "entered it"
-    since = (call.exit_ns or call.enter_ns) - int(trace.run_start_ns)
-    return f"{verb} {format_time(float(since))} after the start"
-
-
-def _edge_texts(link: Link) -> tuple[str, str]:
-    """Return what a rank needs from the awaited rank, in two short texts."""
-    if isinstance(link.call, Call):
-        return f"needs rank {link.waits_for} to arrive", f"in {link.call.operation}"
-    assert isinstance(link, MessageLink)
-    message = link.need.message
-    tag = "any tag" if message.tag < 0 else f"tag {message.tag}"
-    if not message.received:
-        return f"needs rank {link.waits_for} to receive", tag
-    other = link.others[0] if link.others else None
-    note = f"{tag}, never sent"
-    if other is not None and other.tag != message.tag:
-        note = f"{tag}; sent was tag {other.tag}"
-    elif other is not None:
-        note = f"{tag}, sent elsewhere"
-    return "needs a message", note
+    return WaitNode(title, picture_text.describe_call(trace, first), facts, is_named, is_late)
 
 
 def awaited_ranks(verdict: HangVerdict) -> set[int]:
@@ -220,10 +241,10 @@ def draw_strip(trace: Trace, positions: Positions, verdict: HangVerdict) -> Data
     """Return the strip of all ranks with their states."""
     late = awaited_ranks(verdict)
     cells = [_make_cell(trace, position, position.rank in late) for position in positions]
-    counts = {state: sum(cell.state == state for cell in cells) for state in STATE_TEXTS}
-    label = ", ".join(f"{n} {STATE_TEXTS[state]}" for state, n in counts.items() if n)
-    svg = rank_strip.draw_rank_strip(cells, f"Ranks: {label}")
-    return DataPicture(svg, rank_strip.list_values(cells), "Every rank", STRIP_HOW_TO_READ)
+    counts = {state: sum(cell.state == state for cell in cells) for state in picture_text.STATES}
+    label = ", ".join(f"{n} {picture_text.STATES[state]}" for state, n in counts.items() if n)
+    svg = draw_rank_strip(cells, f"Ranks: {label}")
+    return DataPicture(svg, list_cells(cells), "Every rank", picture_text.STRIP)
 
 
 def _make_cell(trace: Trace, position: Position, is_late: bool) -> RankCell:
@@ -233,7 +254,7 @@ def _make_cell(trace: Trace, position: Position, is_late: bool) -> RankCell:
     )
     colour = "q3" if call is None else name_operation_colour(call.operation)
     host = str(trace.tables.processes.get(position.rank, {}).get("host") or "?")
-    note = f"rank {position.rank}: {describe_call(trace, position)}"
+    note = f"rank {position.rank}: {picture_text.describe_call(trace, position)}"
     return RankCell(position.rank, host, "late" if is_late else state, colour, note)
 
 
@@ -253,14 +274,14 @@ def draw_moments(trace: Trace, positions: Positions, verdict: HangVerdict) -> Da
             f"rank {rank}",
             spans[rank],
             rank in late,
-            "" if _has_open(spans[rank]) else describe_call(trace, positions[rank]),
+            "" if _has_open(spans[rank]) else picture_text.describe_call(trace, positions[rank]),
         )
         for rank in shown
     ]
     label = "Last calls of some ranks"
     svg = last_moments.draw_last_moments(rows, begin, max(end, begin + 1), label)
     values = last_moments.list_values(rows)
-    return DataPicture(svg, values, "The last moments", MOMENTS_HOW_TO_READ)
+    return DataPicture(svg, values, "The last moments", picture_text.MOMENTS)
 
 
 def choose_rows(positions: Positions, named: Sequence[int]) -> list[int]:
@@ -285,17 +306,7 @@ def _list_spans(position: Position) -> list[Span]:
             float(call.enter_ns),
             float(call.exit_ns) if call.exit_ns else None,
             name_operation_colour(call.operation),
-            _label_call(call),
+            picture_text.label_call(call),
         )
         for _, call in sorted(calls.items())
     ]
-
-
-def _label_call(call: Call | MessageWait) -> str:
-    if isinstance(call, MessageWait) and call.messages:
-        message = call.messages[0]
-        way = "from" if message.received else "to"
-        peer = "any rank" if message.peer < 0 else f"rank {message.peer}"
-        tag = "" if message.tag < 0 else f", tag {message.tag}"
-        return f"{call.operation} {way} {peer}{tag}"
-    return call.operation

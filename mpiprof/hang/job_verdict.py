@@ -13,7 +13,7 @@ from dataclasses import replace
 from mpiprof.account import disagreement
 from mpiprof.account.disagreement import Disagreement
 from mpiprof.hang import job_verdict, rank_state, wait_graph
-from mpiprof.hang.blocked_ranks import find_waiting_ranks
+from mpiprof.hang.blocked_ranks import find_message_verdict, find_waiting_ranks, find_waits_for
 from mpiprof.hang.first_divergence import find_first_divergence
 from mpiprof.hang.first_failure import find_first_dead, signal_names
 from mpiprof.hang.hang_threshold import (
@@ -22,7 +22,6 @@ from mpiprof.hang.hang_threshold import (
     find_suspects,
     read_threshold,
 )
-from mpiprof.hang.message_verdict import find_message_verdict, find_waits_for
 from mpiprof.hang.processes import JobProcesses, sample_processes, trace_now_ns
 from mpiprof.hang.rank_state import Instances, Pending, Positions, group_by_instance
 from mpiprof.hang.verdict import NO_FAULT, HangVerdict, Job, describe_end

@@ -8,19 +8,16 @@ from typing import Any
 
 from mpiprof.account.summary_tables import sum_by_callsite
 from mpiprof.hang.processes import find_alive, trace_now_ns
-from mpiprof.hang.rank_state import Instances, Pending, Position, Positions
+from mpiprof.hang.rank_state import Instances, Position, Positions
 from mpiprof.hang.verdict import HangVerdict
-from mpiprof.hang.wait_graph import started_and_outside, took_part
-from mpiprof.hang.words import verdict_text
-from mpiprof.interface.format_units import format_count, format_ranks, format_runs, format_time
+from mpiprof.hang.words import job_state, verdict_text
+from mpiprof.interface.format_units import format_count, format_runs
 from mpiprof.interface.terminal_colour import paint
 from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.json import locations_of, plain_number
 from mpiprof.reports.site_labels import communicator_name, describe_site, site_as_data
 from mpiprof.reports.table import Section, TableColumn, join_sections, render, wrap_paragraph
 from mpiprof.trace import Trace
-from mpiprof.trace.pack import FILE_NAME as PACK
-from mpiprof.trace.sites import locate_label
 
 MAX_SITES = 8
 MAX_GROUPS = 10  # rows of the table of ranks, unless all are requested
@@ -109,53 +106,33 @@ def status_text(
     """
     living = _list_living(trace, verdict)
     now = trace_now_ns(trace) if is_running(trace, positions, verdict) else None
-    state = _describe_state(trace, positions, living, verdict)
+    state = job_state.describe_state(trace, positions, living, verdict)
     lines = [paint(f"{trace.program} · {trace.ranks} ranks · {state}", "strong")]
     if verdict.is_bad:
         sentences = verdict_text.format_verdict(trace, positions, verdict, now)
         title = verdict_text.verdict_title(verdict)
         lines += ["", paint(wrap_paragraph(f"{title}: {sentences}"), "late")]
     if trace.tables.processes and not living and not all(p.finished for p in positions):
-        lines.append(f"  {_describe_snapshot(trace)}")
+        lines.append(f"  {job_state.describe_snapshot(trace)}")
     most = MAX_PENDING if whole else SHORT_PENDING
     sections = [
         Section("", "\n".join(lines), essential=True),
         _rank_section(trace, positions, living, now, verdict, whole=whole),
     ]
     for number, instance in enumerate(pending[:most]):
-        sentence = _pending_sentence(trace, instance, positions, now, verdict)
+        sentence = job_state.pending_sentence(trace, instance, positions, now, verdict)
         sections.append(Section("", sentence, essential=number == 0))
     if len(pending) > most:
         remedy = "--json lists them" if whole else "--all shows them"
         more = f"and {len(pending) - most} more pending operations ({remedy})"
         sections.append(Section("", more, essential=True))
-    unwritten = trace.unwritten_ranks
-    lost = [p.rank for p in positions if p.state == "unknown" and p.rank in unwritten]
-    facts = []
-    if lost:
-        ranks = format_ranks(lost)
-        facts.append(f"Records of {ranks} could not be written: their later calls are unknown.")
-    if trace.record == "summary" and not pending and not all(p.finished for p in positions):
-        facts.append("Pending collectives are unknown, because calls are not logged.")
-    elif not pending and not any(p.state == "unknown" for p in positions):
-        facts.append("No collective is pending.")
+    facts = [*job_state.pending_facts(trace, positions, pending)]
     facts += [wrap_paragraph(note, 0) for note in notes if note]
     sections += [Section("", fact, essential=True) for fact in facts]
     if waits := _current_waits(trace):
         title = "Waiting so far, in the instances that were observed"
         sections.append(Section(title, _wait_table(trace, waits)))
     return join_sections(sections, last, whole=whole)
-
-
-def _describe_snapshot(trace: Trace) -> str:
-    """Return as of when the trace describes a job that is not on this machine."""
-    if not any(process["pid"] for process in trace.tables.processes.values()):
-        content = "it shows the ranks at the end of the archive, but not their processes"
-        return f"The trace was converted from an OTF2 archive: {content}."
-    if (trace.path / PACK).exists():
-        return "The trace was packed: it shows the ranks at that time."
-    limitation = "data of the last half minute may not be visible here yet"
-    return f"The job runs on other machines: {limitation}."
 
 
 def _wait_table(trace: Trace, waits: list[dict[Any, Any]]) -> str:
@@ -167,46 +144,6 @@ def _wait_table(trace: Trace, waits: list[dict[Any, Any]]) -> str:
         replace(elapsed, drop=1),
         *metric_columns(rows, "worst_imbalance_ns", "total_wait_ns", "latest_rank"),
     )
-
-
-def _describe_state(
-    trace: Trace, positions: Positions, living: dict[int, bool], verdict: HangVerdict
-) -> str:
-    ended = verdict.processes.ended if verdict.processes is not None else ()
-    unfinished = [p.rank for p in positions if not p.finished and p.rank not in ended]
-    if not unfinished:
-        return "ended"
-    aborted = [r for r, end in trace.tables.ends.items() if end["reason"] == "abort"]
-    if aborted:
-        return f"aborted by rank {format_runs(aborted)}"
-    terminated = [rank for rank in unfinished if living.get(rank) is False]
-    if verdict.reason == "unwritten":
-        return "no process is left"
-    if terminated:
-        died = _first_dead(verdict, terminated)
-        how = "died" if died else "ended"
-        those = died or terminated
-        return f"rank{'s' * (len(those) > 1)} {format_runs(those)} {how} before MPI_Finalize"
-    if living and verdict.is_bad:
-        return state_word(verdict)
-    if any(living.get(rank) for rank in unfinished):
-        return "running"
-    plural = len(unfinished) > 1
-    who = f"{format_count(len(unfinished))} rank{'s' * plural} {'have' if plural else 'has'}"
-    return f"{who} not reached MPI_Finalize"
-
-
-def _first_dead(verdict: HangVerdict, terminated: list[int]) -> list[int]:
-    """Return the ranks in `gone` that died first; the launcher terminates the other ranks."""
-    return [rank for rank in terminated if verdict.kind == "dead" and rank in verdict.odd_ranks]
-
-
-def _describe_end(verdict: HangVerdict, position: Position) -> str:
-    """Return how a rank without a process ended, and in which call."""
-    if verdict.reason == "unwritten":
-        return "unknown"
-    how = "died" if _first_dead(verdict, [position.rank]) else "ended"
-    return how if position.state == "unknown" else f"{how} {position.state}"
 
 
 def _rank_section(
@@ -224,7 +161,7 @@ def _rank_section(
         call = position.current
         state = position.state
         if state != "finished" and living.get(position.rank) is False:
-            state = _describe_end(verdict, position)
+            state = job_state.describe_end(verdict, position)
         if position.poll is not None and state == "outside":
             state = "polling"
         doing = "" if call is None else f"{'after ' * bool(call.exit_ns)}{call.operation}"
@@ -243,7 +180,7 @@ def _rank_section(
         smallest = sorted(groups, key=lambda key: len(groups[key]))[:MAX_GROUPS]
         groups = {key: groups[key] for key in groups if key in smallest}
     states, calls, sites = zip(*groups, strict=True)
-    since = [_format_since(trace, [s for _, s in group], now) for group in groups.values()]
+    since = [job_state.format_since(trace, [s for _, s in group], now) for group in groups.values()]
     table = render(
         TableColumn(
             "rank", [format_runs([r for r, _ in g], 4) for g in groups.values()], left=True
@@ -256,68 +193,3 @@ def _rank_section(
     if count > len(groups):
         table += f"\n  and {count - len(groups)} larger groups of ranks (--all shows them)"
     return Section("", table, essential=True)
-
-
-def _format_since(trace: Trace, since: list[int | None], now: int | None) -> str:
-    times_ns = [value for value in since if value is not None]
-    if not times_ns:
-        return ""
-    if now is not None:
-        return f"{format_time(now - int(trace.run_start_ns) - min(times_ns))} ago"
-    return f"{format_time(min(times_ns))} after start"
-
-
-def state_word(verdict: HangVerdict) -> str:
-    """Return one word for the state of a job that runs with a fault."""
-    return verdict_text.STATES.get(verdict.kind, "hung")
-
-
-def arrived_state(verdict: HangVerdict) -> str:
-    """Return the state of an instance that lacks no rank, consistent with the verdict."""
-    if verdict.ended:
-        return "all had arrived when the job ended"
-    if verdict.is_bad:
-        return "all have arrived"
-    return "all ranks have arrived, and the operation is running"
-
-
-def _pending_sentence(
-    trace: Trace, instance: Pending, positions: Positions, now: int | None, verdict: HangVerdict
-) -> str:
-    locations = ", ".join(describe_site(trace, site) for site in instance.sites) or "unknown place"
-    communicator = communicator_name(trace, instance.communicator)
-    entered = _format_since(trace, [instance.since_ns - int(trace.run_start_ns)], now)
-    head = (
-        f"pending: {instance.operations[0]}, sequence {instance.sequence} on {communicator} "
-        f"{locate_label(locations)}, "
-        f"first entered {entered}\n  arrived: {format_runs(instance.arrived)}"
-    )
-    leaving = [rank for rank in instance.arrived if not took_part(positions[rank], instance)]
-    if leaving and instance.operations != ["finalize"]:
-        verb = "has" if len(leaving) == 1 else "have"
-        return f"{head}\n  of these {format_ranks(leaving)} {verb} called MPI_Finalize instead"
-    if len(instance.operations) > 1:
-        head += f"\n  ranks call different operations here: {', '.join(instance.operations)}"
-    alone = started_and_outside(instance, positions)
-    if not instance.missing and alone:
-        return f"{head}\n  of these outside MPI: {format_runs(alone)}"
-    if not instance.missing:
-        return f"{head}\n  {arrived_state(verdict)}"
-    lines = [head, f"  NOT ARRIVED: {format_runs(instance.missing)}"]
-    for rank in instance.missing[:8]:
-        position = positions[rank]
-        call = position.last_seen(instance.communicator)
-        if call is None:
-            lines.append(f"    rank {rank} has called no collective yet")
-        elif position.finished:
-            lines.append(f"    rank {rank} has finished")
-        else:
-            inside = "was in" if verdict.ended else "is in"
-            doing = "last left" if call.exit_ns else inside
-            if position.state == "inside" and not position.is_in_recorded_call:
-                doing = f"{inside} a collective that is not logged, and was last seen leaving"
-            since = (call.exit_ns or call.enter_ns) - int(trace.run_start_ns)
-            when = f"{'' if call.exit_ns else 'entered '}{_format_since(trace, [since], now)}"
-            where = locate_label(describe_site(trace, call.site))
-            lines.append(f"    rank {rank} {doing} {call.operation} {where}, {when}")
-    return "\n".join(lines)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
+import os
 import sys
-from collections.abc import Mapping
+import time
+import zlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -18,6 +22,74 @@ if TYPE_CHECKING:
 
 DISTRIBUTION = "mpiprof-arrivals"
 NAMESAKE = "mpiprof"  # another project's distribution on PyPI, with a module of the same name
+HASHES = "sources.sha256"
+CLOCK_STEP_NS = 2_000_000_000  # of a file system's times, at most
+
+
+@functools.cache
+def find_differing_source(folder: Path, core: Path) -> Path | None:
+    """Return a source in `core` that differs from that of the libraries in `folder`, or None."""
+    hashes = folder / HASHES
+    if not hashes.is_file():  # the libraries are older than this check
+        return core / "CMakeLists.txt"
+    lines = [line.split("  ", 1) for line in hashes.read_text().splitlines()]
+    sources = {core / name: expected for expected, name in lines}
+    states = _list_states([hashes, *sources])
+    # A checkout may have libraries in several environments.
+    name = f"sources-{zlib.crc32(os.fsencode(folder)):08x}.states"
+    record = core.parent / "__pycache__" / name
+    if states and _read_record(record) == states:
+        return None
+    for path, expected in sources.items():
+        if _hash_file(path) != expected:
+            return path.resolve()
+    if states:
+        _write_record(record, states)
+    return None
+
+
+def _list_states(paths: Sequence[Path]) -> str:
+    """Return one line for each file.
+
+    Returns "" if a file is absent, or has changed in the last clock step: a further change would
+    have the same time.
+    """
+    lines = []
+    newest_ns = 0
+    for path in paths:
+        try:
+            state = path.stat()
+        except OSError:
+            return ""
+        lines.append(f"{state.st_ino} {state.st_size} {state.st_ctime_ns} {path}")
+        newest_ns = max(newest_ns, state.st_ctime_ns)
+    return "\n".join(lines) if newest_ns < time.time_ns() - CLOCK_STEP_NS else ""
+
+
+def _hash_file(path: Path) -> str:
+    """Return the hash of a file, or "" if it is absent."""
+    import hashlib  # takes longer than the comparison of states
+
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
+def _read_record(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _write_record(path: Path, states: str) -> None:
+    """Replace a record that other processes may read; skip a folder that cannot be written."""
+    written = path.with_name(f"{path.name}.{os.getpid()}.{time.time_ns()}")
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(exist_ok=True)
+        written.write_text(states)
+        written.replace(path)
 
 
 def install_command(*extras: str) -> str:
@@ -68,9 +140,7 @@ def _check_sources(folder: Path, core: Path) -> None:
     """
     if not (core / "CMakeLists.txt").is_file():  # a wheel has no sources, and all files are from it
         return
-    from mpiprof.interface import source_check  # not needed by an installed wheel
-
-    differing = source_check.find_differing_source(folder, core)
+    differing = find_differing_source(folder, core)
     if differing:
         fact = f"{differing} differs from the source of the libraries in {folder}"
         effect = "so they do not fit this Python code"

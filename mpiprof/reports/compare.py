@@ -26,7 +26,7 @@ from mpiprof.reports.fail_on import label_rows
 from mpiprof.reports.json import locations_of, plain_number, totals_as_data
 from mpiprof.reports.table import TableColumn, render
 from mpiprof.reports.text import format_percent
-from mpiprof.reports.words import callsite_sentences, trace_sentences
+from mpiprof.reports.words import callsite_sentences
 from mpiprof.reports.words.change_sentences import causes_as_data, format_place, places_as_data
 from mpiprof.reports.words.compare_sentences import drop_changes, incomparable_sentence
 from mpiprof.reports.words.compare_sentences import verdict_paragraphs as in_words
@@ -49,11 +49,6 @@ RUN_NAMES = tuple(
 )
 NUMBERS = (*NUMBER_COLUMNS, *RUN_NAMES, *PLACE_COLUMNS, *CAUSE_COLUMNS)  # of --fail-on
 TEXTS = (*TEXT_COLUMNS, "place.kind", "cause.cause")
-LEGEND = (
-    "ē: mean time in the call. wait: of all ranks in an instance, and ω: last minus first arrival; "
-    "means over instances; Δ: change. *: differs by more than chance (95 %, over the whole table); "
-    "(): too few instances to tell. saves: of the run time, without the cause."
-)
 
 
 @dataclass(frozen=True)
@@ -181,17 +176,6 @@ def _variation_as_data(difference: Difference, runs: int, other_runs: int) -> di
         "repetitions": plain_number(count),
         "detected_change": plain_number(change),
     }
-
-
-def describe_defects(traces: Sequence[Trace]) -> list[str]:
-    """Return one line for each defect of the traces, or an empty list if all are complete."""
-    lines = []
-    for trace in traces:
-        if not trace.is_complete:
-            lines += [
-                f"{trace.path}: {line}" for line in trace_sentences.incompleteness_lines(trace)
-            ]
-    return lines
 
 
 def run_table(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> str:

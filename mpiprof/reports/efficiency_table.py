@@ -19,11 +19,6 @@ COLUMNS = {
     "serialisation": "serialisation",
     "transfer": "transfer",
 }
-LEGEND = (
-    "parallel = load balance × serialisation × transfer. Load balance: mean useful time of the "
-    "ranks over the longest; serialisation: waiting that remains with an ideal network; transfer: "
-    "time in MPI without waiting."
-)
 
 
 def efficiency_fact(trace: Trace) -> str:

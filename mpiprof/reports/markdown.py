@@ -9,7 +9,7 @@ from mpiprof.causes.finding import Finding
 from mpiprof.causes.findings import make_verdict
 from mpiprof.reports import callsite_table, efficiency_table, message_table, text
 from mpiprof.reports.table import escape_markdown, render_markdown
-from mpiprof.reports.words import conclusion, finding_sentences
+from mpiprof.reports.words import captions, conclusion, finding_sentences
 from mpiprof.reports.words.division import division_sentences
 from mpiprof.trace import Trace
 
@@ -52,7 +52,7 @@ def make_page(
     if table:
         parts.append(f"## {title}\n\n{table}\n\n{escape_markdown(legend)}")
     if phases := efficiency_table.phase_columns(trace):
-        legend = escape_markdown(efficiency_table.LEGEND)
+        legend = escape_markdown(captions.EFFICIENCY_LEGEND)
         title = escape_markdown(efficiency_table.phase_title(trace))
         parts.append(f"## {title}\n\n{render_markdown(phases)}\n\n{legend}")
     return "\n\n".join(parts) + "\n"

@@ -3,83 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from mpiprof.interface.format_units import UNKNOWN, format_share, format_time
+from mpiprof.interface.format_units import UNKNOWN, format_time
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.interface.terminal_colour import paint
 from mpiprof.reports import text
 from mpiprof.reports.table import Section, TableColumn, join_sections, render, wrap_paragraph
+from mpiprof.reports.words import captions
 from mpiprof.reports.words.message_sentences import name_waits
+from mpiprof.reports.words.rank_sentences import WaitChain, rank_sentence
 from mpiprof.trace import Trace
 from mpiprof.trace.sites import locate_label
 
 SHORT_ROWS = 10  # of the table, where 40 lines are shown
-MIN_INSIDE_SHARE = 0.01  # of a wait, below which its cause is called outside of MPI calls
 MAX_LINKS = 4  # of a chain in the table
-LEGEND = (
-    "wait: the time until the awaited rank arrived or posted its message. at: its begin, after the "
-    "begin of the recording. tag: of the awaited message. back to: the ranks that waited in turn, "
-    "and last the cause, which waited for no other rank. inside MPI: time of the cause in MPI "
-    "calls during this wait."
-)
-
-
-@dataclass(frozen=True)
-class WaitLink:
-    """One wait of a chain, in ns: who waits for whom, since when after the begin, and where.
-
-    tag: of the awaited message, -1 if the wait is for no message.
-    """
-
-    rank: int
-    awaited: int
-    begin_ns: int
-    wait_ns: int
-    operation: str
-    site: str
-    tag: int = -1
-
-    def describe(self) -> str:
-        """Return the wait as a sentence."""
-        where = f"{self.operation} {locate_label(self.site)}"
-        message = f" (tag {self.tag})" if self.tag >= 0 else ""
-        return (
-            f"Rank {self.rank} waits {format_time(self.wait_ns)} for rank {self.awaited} in "
-            f"{where}{message}"
-        )
-
-
-@dataclass(frozen=True)
-class WaitChain:
-    """A wait of a rank, the waits to which it leads back, and the cause at their end.
-
-    links: the wait itself first. inside_ns: time of the cause in MPI calls during the last link,
-    mostly in `operation` at `site` ("" if it was in none).
-    """
-
-    links: tuple[WaitLink, ...]
-    inside_ns: int = 0
-    operation: str = ""
-    site: str = ""
-
-    @property
-    def cause(self) -> int:
-        """Return the rank at the end of the chain, -1 if unknown."""
-        return self.links[-1].awaited
-
-    def describe_cause(self) -> str:
-        """Return where the cause was during the last wait, as a sentence."""
-        span = self.links[-1].wait_ns
-        if self.cause < 0:
-            return "The awaited rank is unknown."
-        outside = f"Rank {self.cause} waits for no other rank meanwhile"
-        if self.inside_ns < MIN_INSIDE_SHARE * span:
-            return f"{outside}: it is outside of MPI calls."
-        share = f"{format_time(self.inside_ns)} of {format_time(span)}"
-        where = f"{self.operation} {locate_label(self.site)}"
-        return f"{outside}: it is inside MPI calls for {share}, mostly in {where}."
 
 
 def report_rank(
@@ -99,7 +37,7 @@ def report_rank(
     sections = [Section("", paragraph, essential=True) for paragraph in above]
     sections.append(Section("", _describe_rank(trace, rank), essential=True))
     if chains:
-        table = f"{_make_table(chains)}\n{wrap_paragraph(LEGEND)}"
+        table = f"{_make_table(chains)}\n{wrap_paragraph(captions.RANK_WAITS_LEGEND)}"
         title = f"Its longest waits, in collectives and {name_waits(trace, rank)}"
         sections.append(Section(title, table, essential=True))
         sections.append(Section("The longest wait, back to its cause", _list_links(chains[0])))
@@ -112,22 +50,10 @@ def report_rank(
 
 
 def _describe_rank(trace: Trace, rank: int) -> str:
-    """Return the waiting of a rank in collectives and for messages, as shares of the run."""
-    title = paint(f"Rank {rank} of {trace.ranks}", "strong")
     rows = [row for row in text.rank_times_as_data(trace) if row["rank"] == rank]
-    if not rows:
-        return f"{title}: no call was recorded."
-    others = name_waits(trace, rank)
-    names = {"collective_wait_ns": "in collectives", "message_wait_ns": others}
-    values = {where: rows[0][name] for name, where in names.items()}
-    known = {where: float(ns) for where, ns in values.items() if ns is not None and ns == ns}
-    if not known:
-        return f"{title}: its waiting time is unknown."
-    total, whole = sum(known.values()), float(trace.run_ns)
-    parts = ", ".join(f"{format_time(ns)} {where}" for where, ns in known.items())
-    share = format_share(total / whole) if whole > 0 else UNKNOWN
-    waits = f" waits {format_time(total)} of {format_time(whole)} ({share}): {parts}."
-    return wrap_paragraph(title + waits, 0)
+    title = f"Rank {rank} of {trace.ranks}"
+    sentence = rank_sentence(trace, rank, rows[0] if rows else None)
+    return wrap_paragraph(sentence.replace(title, paint(title, "strong"), 1), 0)
 
 
 def _make_table(chains: Sequence[WaitChain]) -> str:

@@ -16,7 +16,7 @@ from mpiprof.interface.terminal_colour import paint, paint_culprit
 from mpiprof.reports import callsite_table, efficiency_table, message_table, selector_report, text
 from mpiprof.reports.message_table import local_section
 from mpiprof.reports.table import Section, TableColumn, join_sections, render, wrap_paragraph
-from mpiprof.reports.words import conclusion, finding_sentences
+from mpiprof.reports.words import captions, conclusion, finding_sentences
 from mpiprof.reports.words.division import division_sentences
 from mpiprof.reports.words.explanation import explanation_text
 from mpiprof.reports.words.finding_sentences import describe_saving
@@ -161,7 +161,7 @@ def further_sections(
             title = "Totals of all calls" if trace.has_totals else text.SUMMED_TITLE
             yield Section(f"{title}; time of all ranks", beyond)
     if phases := efficiency_table.phase_columns(trace):
-        legend = paint(wrap_paragraph(efficiency_table.LEGEND), "quiet")
+        legend = paint(wrap_paragraph(captions.EFFICIENCY_LEGEND), "quiet")
         yield Section(efficiency_table.phase_title(trace), f"{render(*phases)}\n{legend}")
     if not len(callsites):
         return

@@ -14,6 +14,7 @@ from mpiprof.interface.format_units import format_count, format_size, format_tim
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.reports.json import plain_number
 from mpiprof.reports.table import TableColumn, render, wrap_paragraph
+from mpiprof.reports.words import captions
 from mpiprof.trace import Trace, selector_log
 
 Rows = list[dict[str, Any]]
@@ -79,7 +80,9 @@ def section(trace: Trace, top: int, trace_name: Sequence[Path]) -> str:
     if len(keys) > top:
         parts.append(f"  and {len(keys) - top} more (see --json)")
     robust = any(row["mode"] == ROBUST for row in keys)
-    parts.append(wrap_paragraph(ROBUST_LEGEND if robust else LEGEND))
+    parts.append(
+        wrap_paragraph(captions.ROBUST_SELECTOR_LEGEND if robust else captions.SELECTOR_LEGEND)
+    )
     if any(row["algorithm"] != NATIVE for row in keys):
         line = format_command("tune", *trace_name, "--found", "-o", "plan.json")
         parts.append(f"  as a plan: {line}")
@@ -168,11 +171,3 @@ def choices_line(trace: Trace) -> str:
 
 MAX_CHOICES = 3
 NOTHING = "Nothing was worth probing: too few calls, or too little time in them."
-LEGEND = (
-    "score: time in the call after the operation's semantics let a rank leave, mean over ranks; "
-    "±: the median distance of single scores from their median; instances: in all phases so far."
-)
-ROBUST_LEGEND = (
-    "--switch robust (Faraj et al. 2008): score: mean time in the call over ten consecutive "
-    "instances and all ranks, waits included; instances: probes."
-)

@@ -115,3 +115,14 @@ def communicator_name(trace: Trace, index: int) -> str:
     if communicator.origin in ("world", "self"):
         return f"MPI_COMM_{communicator.origin.upper()}"
     return description
+
+
+def list_callsites(trace: Trace) -> list[dict[Any, Any]]:
+    """Return the rows of all call sites that --site can select: of collectives, and of messages."""
+    tables: tuple[Any, ...] = (trace.callsites, trace.message_callsites)
+    return [row for table in tables for row in table.to_dict("records")]
+
+
+def site_arguments(pattern: str) -> list[str]:
+    """Return the command-line words that select a call site, whatever its first character."""
+    return [f"--site={pattern}"] if pattern.startswith("-") else ["--site", pattern]

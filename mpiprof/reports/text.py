@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +20,21 @@ from mpiprof.interface.format_units import (
     format_size,
     format_time,
 )
-from mpiprof.interface.shell_hints import format_command, quote_word
+from mpiprof.interface.shell_hints import format_command
 from mpiprof.reports import spawned_jobs
 from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.efficiency_table import efficiency_fact
 from mpiprof.reports.json import plain_number
 from mpiprof.reports.message_table import message_facts
-from mpiprof.reports.site_labels import exact_pattern, explain_address, lacks_line
+from mpiprof.reports.site_labels import (
+    exact_pattern,
+    explain_address,
+    lacks_line,
+    list_callsites,
+    site_arguments,
+)
 from mpiprof.reports.table import TableColumn, render, render_bar, terminal_width, wrap_paragraph
-from mpiprof.reports.words import trace_sentences
+from mpiprof.reports.words import captions, trace_sentences
 from mpiprof.reports.words.processor_sentences import processor_fact
 from mpiprof.reports.words.trace_sentences import (
     coverage_text,
@@ -41,7 +47,6 @@ from mpiprof.trace import Trace
 SUMMED_TITLE = "Summed up after the logs had reached their limit"
 MIN_ROWS = 5  # of facts of a run
 NARROW = 80  # terminal width below which facts have no columns
-MAX_OTHERS = 4  # further call sites that match a pattern
 # Columns of the table of ranks, and their headings.
 RANK_COLUMNS = {
     "collective_ns": "collectives",
@@ -52,11 +57,6 @@ RANK_COLUMNS = {
     "one_sided_ns": "one-sided",
     "files_ns": "files",
 }
-RANK_LEGEND = (
-    "  collectives: with what makes communicators, collective calls on windows and files, and\n"
-    "  MPI_Finalize; point-to-point: blocking calls; completion: Wait, Test and their like;\n"
-    "  waiting in both: for messages; files: calls of one process alone"
-)
 
 
 def fact_lines(trace: Trace, *, dropped: bool = True) -> str:
@@ -256,11 +256,6 @@ def format_size_range(callsites: Any) -> str:
     return text + ("*" if average else "")
 
 
-def site_arguments(pattern: str) -> list[str]:
-    """Return the command-line words that select a call site, whatever its first character."""
-    return [f"--site={pattern}"] if pattern.startswith("-") else ["--site", pattern]
-
-
 def next_command(trace_name: Sequence[Path], trace: Trace, messages: Any) -> str:
     """Return the next command to type, which shows the call site with most wait.
 
@@ -280,34 +275,10 @@ def next_command(trace_name: Sequence[Path], trace: Trace, messages: Any) -> str
     return f"next: {line}   (counts, sizes and times)"
 
 
-def list_callsites(trace: Trace) -> list[dict[Any, Any]]:
-    """Return the rows of all call sites that --site can select: of collectives, and of messages."""
-    tables: tuple[Any, ...] = (trace.callsites, trace.message_callsites)
-    return [row for table in tables for row in table.to_dict("records")]
-
-
 def explain_addresses(trace: Trace) -> list[str]:
     """Return why call sites have addresses instead of line numbers, each reason once."""
     sites = [site for row in list_callsites(trace) for site in row["sites"] if lacks_line(site)]
     return list(dict.fromkeys(map(explain_address, sites)))
-
-
-def match_note(trace: Trace, row: Mapping[Any, Any], others: Sequence[Mapping[Any, Any]]) -> str:
-    """Return a note that a pattern matches further call sites and how to select one of them.
-
-    row: the reported call site, the costliest of them. others: the others, the costliest first.
-    """
-    if not others:
-        return ""
-    everything = list_callsites(trace)
-    options = [
-        " ".join(map(quote_word, site_arguments(exact_pattern(other, everything))))
-        for other in others[:MAX_OTHERS]
-    ]
-    more = f" and {len(others) - MAX_OTHERS} more" if len(others) > MAX_OTHERS else ""
-    waits = "waits most" if row["total_wait_ns"] > 0 else "takes most time"
-    fact = f"{len(others) + 1} call sites match; this one {waits}. The others"
-    return f"({fact}: {', '.join(options)}{more})"
 
 
 def _rank_rows(trace: Trace) -> list[dict[Any, Any]]:
@@ -344,4 +315,4 @@ def rank_time_table(trace: Trace, most: int) -> str:
     for name, head in RANK_COLUMNS.items():
         columns.append(TableColumn(head, [format_time(row[name]) for row in rows]))
     table = render(*columns)
-    return f"Ranks by time in MPI{limit_note}\n{table}\n{RANK_LEGEND}"
+    return f"Ranks by time in MPI{limit_note}\n{table}\n{captions.RANK_TIMES_LEGEND}"

@@ -8,17 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mpiprof.dashboard import aligned_runs, compare_sections
-from mpiprof.dashboard.aligned_runs import AlignedWindow
+from mpiprof.dashboard.aligned_runs import AlignedRun, AlignedWindow, Bar, draw_aligned_runs
+from mpiprof.dashboard.compare_sections import draw_run_dots
 from mpiprof.dashboard.trace_data import TraceData
 from mpiprof.dashboard.url_state import PageState
 from support.dashboard_traces import MS, lateness
 
 from mpiprof.causes.compare import compare
 from mpiprof.causes.compare_verdict import TIME, measure_site_changes
-from mpiprof.reports.pictures import dumbbells
-from mpiprof.reports.pictures.aligned_runs import AlignedRun, Bar, draw_aligned_runs
-from mpiprof.reports.pictures.dumbbells import Dumbbell, draw_dumbbells
-from mpiprof.reports.pictures.run_dots import draw_run_dots
+from mpiprof.reports import changes_chart
+from mpiprof.reports.changes_chart import Dumbbell, draw_dumbbells
 
 RANKS, INSTANCES, LATE = 8, 40, 3
 
@@ -129,6 +128,6 @@ def test_dots_stand_at_their_values_on_an_axis_from_zero() -> None:
     assert 'aria-label="two &lt; three"' in svg
     dots = draw_run_dots([("A", [3e9, 3e9], "ink2"), ("B", [3e9], "good")])
     assert dots.count("<circle") == 3
-    data = dumbbells.list_values([row, unknown])
+    data = changes_chart.list_values([row, unknown])
     assert data[1] == ("a.c:1", "bcast", 8e9, 1e9, 2e9, "", "-6 s", "")
     assert data[2][2] == ""  # an unknown time has an empty cell

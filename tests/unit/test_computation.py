@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from support.wait_until import HANG_S, wait_until
 
-from dashboard import timeline_data
-from dashboard.computation import BackgroundComputation, BusyError, CancelledError
+from dashboard.timeline import data as timeline_data
+from dashboard.timeline.computation import BackgroundComputation, BusyError, CancelledError
 from dashboard.timeline.segments import Progress
 from mpiprof.errors import MpiprofError
 

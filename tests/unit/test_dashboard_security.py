@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from mpiprof.dashboard import app as apps
-from mpiprof.dashboard import auth
 from mpiprof.dashboard.trace_data import TraceContext
 from support.dashboard_server import view
 from support.dashboard_traces import SCRIPT, hostile, plain
@@ -169,7 +168,7 @@ def test_documents_carry_the_policy(client: Any) -> None:
 @pytest.mark.parametrize("path", ["/_dash-layout", "/assets/style.css", "/assets/shell.js"])
 def test_scripts_styles_and_data_cannot_be_shown_as_documents(client: Any, path: str) -> None:
     headers = ask(client, path).headers
-    assert headers["Content-Type"].partition(";")[0] in auth.NO_DOCUMENTS
+    assert headers["Content-Type"].partition(";")[0] in apps.NO_DOCUMENTS
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
     assert headers["Referrer-Policy"] == "no-referrer"
@@ -181,7 +180,7 @@ def test_the_page_names_no_other_host(client: Any) -> None:
 
 
 def test_large_bodies_are_refused(client: Any) -> None:
-    body = b"x" * (auth.BODY_LIMIT + 1)
+    body = b"x" * (apps.BODY_LIMIT + 1)
     headers = {"Host": HOST, "Cookie": COOKIE, "Content-Type": "application/json"}
     answer = client.post("/_dash-update-component", data=body, headers=headers)
     assert answer.status_code == 413

@@ -33,33 +33,18 @@ def lacking(**more: Any) -> Synthetic:
     return synthetic
 
 
-@pytest.mark.parametrize(
-    ("more", "expected"),
-    [
-        ({}, "Rank 1 raised ValueError (bad shape) at solve.py:88 step and has left. Ranks 0, 2"),
-        ({"message": "", "frames": []}, "Rank 1 raised ValueError and has left. "),
-        (
-            {"how": "thread"},
-            "A thread of rank 1 raised ValueError (bad shape) at solve.py:88 step and has ended. ",
-        ),
-        ({"how": "test"}, "A test failed on rank 1: ValueError (bad shape) at solve.py:88 step. "),
-        (
-            {"how": "abort"},
-            "Rank 1 raised ValueError (bad shape) at solve.py:88 step and called MPI_Abort. ",
-        ),
-        (
-            {"type": "KeyboardInterrupt", "message": ""},
-            "Rank 1 was interrupted (KeyboardInterrupt at solve.py:88 step) and has left. ",
-        ),
-    ],
-)
+@pytest.mark.parametrize("how", ["uncaught", "thread", "test", "abort"])
+@pytest.mark.parametrize("frames", [[FRAME], []])
 def test_the_verdict_begins_with_the_exception(
-    more: dict[str, Any], expected: str, tmp_path: Path
+    how: str, frames: list[dict[str, Any]], tmp_path: Path
 ) -> None:
-    verdict, text = conclude(lacking(**more), tmp_path, now(0, 1, 2, after=100))
+    synthetic = lacking(how=how, frames=frames)
+    verdict, text = conclude(synthetic, tmp_path, now(0, 1, 2, after=100))
     assert (verdict.kind, verdict.odd_ranks) == ("missing", (1,))
-    assert text.startswith(expected), text
-    assert ("may be the reason" in text) == (more.get("how") in ("thread", "test")), text
+    first = text.partition(". ")[0].lower()
+    assert "rank 1" in first and "ValueError (bad shape)".lower() in first, text
+    assert ("solve.py:88 step" in first) == bool(frames)
+    assert ("may be the reason" in text) == (how in ("thread", "test")), text
 
 
 def test_an_exception_after_which_a_rank_calls_mpi_is_not_its_end(tmp_path: Path) -> None:

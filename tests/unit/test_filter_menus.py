@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mpiprof.dashboard import filter_menus, header
+from mpiprof.dashboard import header
 from mpiprof.dashboard.pages import list_pages
 from mpiprof.dashboard.url_state import PageState, parse
 from support.synthetic import Synthetic
@@ -18,12 +18,12 @@ NODES = {f"n{i:03}": f"n{i:03}.cluster" for i in range(400)}
 
 def show_nodes(query: str, text: str) -> list[Any]:
     """Return the items of the menu of NODES for a query and a text of its field."""
-    return list(filter_menus.make_items("/messages", parse(query), "nodes", NODES, text))
+    return list(header.make_items("/messages", parse(query), "nodes", NODES, text))
 
 
 def test_a_menu_has_a_limit_and_counts_the_rest() -> None:
     *links, note = show_nodes("", "")
-    assert len(links) == filter_menus.MAX_CHOICES
+    assert len(links) == header.MAX_CHOICES
     assert "100 more" in note.children
     assert links[0].children.href == "/messages?node=n000"
 
@@ -55,7 +55,7 @@ def test_communicators_of_one_name_have_their_size_and_ranks(tmp_path: Path) -> 
     trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     rows = [one.index for one in trace.tables.communicators if one.size == 4]
     trace.tables.names.update(dict.fromkeys(rows, "row"))
-    shown = set(filter_menus.name_communicators(trace).values())
+    shown = set(header.name_communicators(trace).values())
     equal = {"row: 4 ranks, ranks 0, 2, 4, 6", "row: 4 ranks, ranks 1, 3, 5, 7"}
     assert shown - equal == {"world"} and equal <= shown
 

@@ -14,8 +14,8 @@ from support.message_hangs import MessageHang
 
 import mpiprof
 from mpiprof.hang import hang_pictures, job_verdict, rank_state
+from mpiprof.hang.hang_pictures import MAX_CELLS, RankCell, draw_rank_strip
 from mpiprof.hang.verdict import HangVerdict
-from mpiprof.reports.pictures.rank_strip import MAX_CELLS, RankCell, draw_rank_strip
 from mpiprof.reports.pictures.wait_graph import WaitEdge, WaitNode, draw_wait_graph, list_values
 
 

@@ -14,6 +14,7 @@ from mpiprof.causes.change_points import ALPHA, MIN_RUNS, find_change_points
 from mpiprof.errors import UsageError
 from mpiprof.reports import history
 from mpiprof.reports.run_summary import RunSummary, list_runs, read_summaries
+from mpiprof.reports.words import history_sentences
 
 TRIALS = 100
 
@@ -127,5 +128,5 @@ def test_wrong_paths_and_names(tmp_path: Path, folder: Path) -> None:
 
 def test_few_runs_are_too_few() -> None:
     runs = [RunSummary(Path("t"), "a", "2026-01-01T00:00:00Z", lost=i / 10) for i in range(3)]
-    (line,) = history.verdict_lines(history.make_history(runs))
+    (line,) = history_sentences.verdict_lines(history.make_history(runs))
     assert line.startswith("3 runs are too few to detect a change") and str(MIN_RUNS) in line

@@ -18,10 +18,10 @@ from support.program import Program
 
 from mpiprof.interface import tokens
 from mpiprof.interface.format_units import format_count, format_time
+from mpiprof.reports.overview.proof import MAX_ROWS, InstanceArrivals, draw_arrivals
 from mpiprof.reports.overview.time_sums import find_blamed_time
-from mpiprof.reports.pictures import instance_arrivals, row_pictures, time_split
+from mpiprof.reports.pictures import row_pictures, time_split
 from mpiprof.reports.pictures.caused_waits import CausedWaits, draw_caused_waits
-from mpiprof.reports.pictures.instance_arrivals import InstanceArrivals, draw_arrivals
 from mpiprof.reports.pictures.time_split import BlamedTime, TimePart
 
 MS = 1_000_000
@@ -59,8 +59,8 @@ def test_the_late_rank_is_visible_at_any_number_of_ranks(ranks: int, width: floa
     (late,) = boxes(drawn, "var(--late,")
     assert late["height"] >= 10 and late["width"] > width / 4
     waits = boxes(drawn, "url(#hatch-hatch") or boxes(drawn, "var(--hatch,")
-    most = instance_arrivals.MAX_ROWS + 2
-    assert min(ranks - 1, instance_arrivals.MAX_ROWS - 1) <= len(waits) <= most
+    most = MAX_ROWS + 2
+    assert min(ranks - 1, MAX_ROWS - 1) <= len(waits) <= most
     assert all(abs(box["x"] + box["width"] - late["x"] - late["width"]) < 1 for box in waits)
     assert f"rank {ranks * 5 // 7}" in texts(drawn)
 

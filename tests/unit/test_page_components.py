@@ -9,8 +9,8 @@ from dash import html
 from mpiprof.dashboard import components
 
 from mpiprof.interface.svg import DataPicture
+from mpiprof.reports.overview.proof import InstanceArrivals
 from mpiprof.reports.pictures import time_split
-from mpiprof.reports.pictures.instance_arrivals import InstanceArrivals
 from mpiprof.reports.pictures.time_split import BlamedTime, TimePart
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from mpiprof.dashboard import header, search
+from mpiprof.dashboard import header
 from mpiprof.dashboard.trace_data import TraceData
 from mpiprof.dashboard.url_state import PageState, clear_filters
 from support.dashboard_traces import plain
@@ -36,13 +36,13 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> TraceData:
 def test_the_search_finds_ranks_nodes_call_sites_and_algorithms(
     data: TraceData, query: str, expected: list[tuple[str, str, str]]
 ) -> None:
-    found = search.find_targets(data, PageState(), query)
+    found = header.find_targets(data, PageState(), query)
     assert [(one.group, one.text, one.href) for one in found] == expected
 
 
 def test_a_result_keeps_the_trace_and_the_other_filters(data: TraceData) -> None:
     state = PageState(trace="plain", operations=("bcast",), page_keys={"sort": "x"})
-    found = search.find_targets(data, state, "5")
+    found = header.find_targets(data, state, "5")
     assert [one.href for one in found] == ["/timeline?trace=plain&operation=bcast&rank=5"]
 
 

@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from mpiprof.dashboard.pages import history as history_page
 from mpiprof.dashboard.pages import list_pages, runs
+from mpiprof.dashboard.pages.history import list_values, make_history_picture
 from mpiprof.dashboard.trace_data import TraceContext, shorten_fault
 from mpiprof.dashboard.url_state import PageState
 from support.run_folders import write_runs
@@ -17,7 +18,6 @@ from support.run_folders import write_runs
 from mpiprof.commands.view import trace_folders
 from mpiprof.errors import TraceError
 from mpiprof.reports import history
-from mpiprof.reports.pictures.history import list_values, make_history_picture
 from mpiprof.reports.run_summary import list_runs
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mpiprof.interface import source_check
-from mpiprof.interface.source_check import HASHES, find_differing_source
+from mpiprof.interface import installation
+from mpiprof.interface.installation import HASHES, find_differing_source
 
 NAMES = ("a.c", "folder/b.h", "../table.py")
 
@@ -41,7 +41,7 @@ def test_a_second_process_reads_no_source(core: Path, monkeypatch: pytest.Monkey
     assert compare(core) is None
     (record,) = (core.parent / "__pycache__").iterdir()
     assert len(record.read_text().splitlines()) == 1 + len(NAMES)
-    monkeypatch.setattr(source_check, "_hash_file", pytest.fail)
+    monkeypatch.setattr(installation, "_hash_file", pytest.fail)
     assert compare(core) is None
 
 

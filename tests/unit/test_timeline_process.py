@@ -19,13 +19,13 @@ from support import ROOT
 from support.synthetic import Synthetic
 from support.wait_until import HANG_S, wait_until
 
-from dashboard import timeline_process
-from dashboard.computation import BackgroundComputation, CancelledError
 from dashboard.timeline import build, window
+from dashboard.timeline import process as timeline_process
 from dashboard.timeline.build import resolve_with_tiles
+from dashboard.timeline.computation import BackgroundComputation, CancelledError
+from dashboard.timeline.process import build_tiles, open_events
 from dashboard.timeline.row_layout import SORTS
 from dashboard.timeline.segments import Events
-from dashboard.timeline_process import build_tiles, open_events
 from mpiprof.errors import MpiprofError
 from mpiprof.formats import cache, cached_trace
 from mpiprof.trace import Trace
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.heavy  # each test starts processes
 KILLED_DASHBOARD = """
 import os, signal, sys
 from pathlib import Path
-from dashboard import timeline_process
+from dashboard.timeline import process as timeline_process
 from mpiprof.formats import cached_trace
 
 def kill(share):
@@ -226,7 +226,7 @@ def test_the_process_ends_with_the_dashboard(trace: Trace) -> None:
 def test_the_process_leaves_nothing_when_its_input_ends(trace: Trace) -> None:
     """Its input ends before it starts, so it ends at its first report of progress."""
     job = json.dumps(timeline_process._describe_job(trace, cached_trace.cache_key(trace)))
-    code = "from dashboard.timeline_process import main; main()"
+    code = "from dashboard.timeline.process import main; main()"
     ended = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,

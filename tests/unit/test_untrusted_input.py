@@ -22,7 +22,7 @@ OTHER_FILES = {
         *("mpiprof/commands/doctor.py", "mpiprof/collectives/tune/export_rules/mpich.py"),
     },
     "of the installation": {
-        *("mpiprof/interface/installation.py", "mpiprof/interface/source_check.py"),
+        "mpiprof/interface/installation.py",
         *("mpiprof/reports/overview/__init__.py", "mpiprof/reports/html_report/page.py"),
         *(
             "mpiprof/interface/tokens.py",
@@ -43,7 +43,7 @@ OTHER_FILES = {
             "mpiprof/launch/library.py",
             "mpiprof/commands/bench.py",
         ),
-        *("dashboard/timeline_process.py", "dashboard/timeline/scratch.py"),
+        *("dashboard/timeline/process.py", "dashboard/timeline/scratch.py"),
     },
     "none; JSON of the address": {"dashboard/pages/callsites.py"},
 }

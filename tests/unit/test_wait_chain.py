@@ -14,8 +14,12 @@ from support.synthetic import Synthetic
 import mpiprof
 from dashboard.timeline import build as timeline_build
 from dashboard.timeline.longest_waits import list_longest_waits
-from dashboard.timeline.message_marks import MessageMarks, list_message_marks
-from dashboard.timeline.message_sums import share_messages, sum_messages
+from dashboard.timeline.message_marks import (
+    MessageMarks,
+    list_message_marks,
+    share_messages,
+    sum_messages,
+)
 from dashboard.timeline.wait_chain import LastRank, find_chain, find_last_rank
 from dashboard.timeline.window import MissingTiles, Request, ResolvedRequest, Timeline
 from mpiprof.formats import cache

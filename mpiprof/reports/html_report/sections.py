@@ -16,23 +16,20 @@ from mpiprof.interface.svg import DataPicture
 from mpiprof.interface.tokens import name_operation_colour
 from mpiprof.reports import callsite_table, efficiency_table, message_table, text
 from mpiprof.reports.overview import callsite_rows, finding_rows, proof, time_sums
-from mpiprof.reports.overview.answer import Answer, Fact, TextPart
-from mpiprof.reports.overview.callsite_rows import PATTERN_HOW_TO_READ, CallsiteRow, read_pattern
+from mpiprof.reports.overview.answer import Answer, TextPart
+from mpiprof.reports.overview.callsite_rows import CallsiteRow, read_pattern
 from mpiprof.reports.overview.finding_rows import FindingRow
 from mpiprof.reports.pictures import flame_graph, pair_matrix, time_split
 from mpiprof.reports.pictures.arrival_pattern import draw_arrival_pattern
 from mpiprof.reports.pictures.icons import draw_icon
 from mpiprof.reports.table import TableColumn
-from mpiprof.reports.words import callsite_sentences, message_sentences, stack_sentences
+from mpiprof.reports.words import callsite_sentences, captions, message_sentences, stack_sentences
+from mpiprof.reports.words.answer_facts import Fact
 from mpiprof.trace import Trace
 
 MAX_TEXT, MAX_LONG_TEXT = 300, 2000  # characters of a name and of a paragraph
 MAX_SITES = 40
 WIDTHS = {"wide": 1232.0, "medium": 700.0, "narrow": 366.0}  # by class: of pictures in px
-MATRIX_HOW_TO_READ = (
-    "A row is a rank that waits or sends, a column is the rank that it waits for or sends to. The "
-    "stronger the colour, the more. A dark column is one rank that many wait for."
-)
 
 
 def format_text(content: object, limit: int = MAX_TEXT) -> str:
@@ -215,7 +212,7 @@ def make_pattern(trace: Trace, findings: Sequence[Finding]) -> str:
     pictures = [(name, draw_arrival_pattern(cells, width)) for name, width in WIDTHS.items()]
     note = f"{format_count(cells.instances)} instances, from the median of the others"
     return make_section(
-        f"Arrivals at {cells.site}", note, make_figure(pictures, PATTERN_HOW_TO_READ)
+        f"Arrivals at {cells.site}", note, make_figure(pictures, captions.ARRIVAL_PATTERN)
     )
 
 
@@ -266,7 +263,7 @@ def make_messages(trace: Trace, findings: Sequence[Finding]) -> str:
         if cells.any():
             drawn = pair_matrix.draw_matrix(matrix.ranks, cells, quantity)
             title = pair_matrix.QUANTITIES[quantity].title
-            figures.append(make_figure([("scrolls", drawn)], MATRIX_HOW_TO_READ, title))
+            figures.append(make_figure([("scrolls", drawn)], captions.RANK_MATRIX, title))
     pairs = list_waiting_pairs(find_located_waits(trace))
     cause = message_sentences.find_message_cause(findings, pairs)
     sentences = [
@@ -341,7 +338,7 @@ def make_efficiencies(trace: Trace) -> str:
     columns = efficiency_table.phase_columns(trace)
     if not columns:
         return ""
-    legend = make_paragraph(efficiency_table.LEGEND, "note")
+    legend = make_paragraph(captions.EFFICIENCY_LEGEND, "note")
     return make_section(efficiency_table.phase_title(trace), "", make_table(columns), legend)
 
 

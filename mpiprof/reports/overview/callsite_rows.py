@@ -35,17 +35,7 @@ HEADS = (
     *("", "operation", "bytes", "instances", "waiting", "of the run"),
     *("spread ω over the run", "mean ω", "ω / T", "arrives last", "cause"),
 )
-HOW_TO_READ = (
-    "Waiting is the mean of the ranks. ω is the time from the first to the last arrival, T that of "
-    "one message. The rank that arrives last most often may have waited for the cause: the ranks "
-    "that cause most of the waiting, and their share of it."
-)
 Sparklines = Mapping[Any, Sequence[float | None]]  # by call site
-PATTERN_HOW_TO_READ = (
-    "A row is a rank or the latest of consecutive ranks, a column an instance or the latest of "
-    "consecutive instances. The colour tells how much later (orange, or grey without a late rank) "
-    "or earlier (blue) than the median of the other ranks it arrives."
-)
 
 
 @dataclass(frozen=True)

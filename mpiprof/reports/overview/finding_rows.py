@@ -12,23 +12,17 @@ import pandas as pd
 
 from mpiprof.causes.finding import Finding, HabitEvidence, is_blamed
 from mpiprof.interface.format_units import UNKNOWN, format_count, format_time
-from mpiprof.reports.overview.answer import describe_reason
 from mpiprof.reports.overview.proof import mark_blamed
 from mpiprof.reports.pictures import row_pictures
 from mpiprof.reports.site_labels import format_wait_site, make_callsite_key
 from mpiprof.reports.words import finding_sentences
+from mpiprof.reports.words.answer_facts import describe_reason
 from mpiprof.reports.words.finding_sentences import describe_saving
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float
 
 MAX_FINDINGS = 9
 HEADS = ("", "would save", "what", "who is late", "where", "why", "instances", "")
-
-HOW_TO_READ = (
-    "A bar is a rank, or the latest of consecutive ranks. Its height is the mean lateness, beyond "
-    "that of the earliest rank; in messages, it is the waiting that the rank causes. "
-    "Orange ranks are those that the others wait for."
-)
 
 
 @dataclass(frozen=True)

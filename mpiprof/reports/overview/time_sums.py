@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from mpiprof.account.division import Division
 from mpiprof.account.run_times import lacks_complete_instances
 from mpiprof.causes.finding import Finding, is_blamed
-from mpiprof.reports.overview.answer import name_blamed
 from mpiprof.reports.pictures.time_split import BlamedTime, TimePart
 from mpiprof.reports.site_labels import format_wait_site
+from mpiprof.reports.words.answer_facts import name_blamed
 from mpiprof.trace import Trace
 
 WIDTHS = {"wide": 1232.0, "narrow": 366.0}  # by class: of the bar of time in px

@@ -1,5 +1,6 @@
 """All sentences of the reports, one function for each, by subject.
 
-Numbers come from `metrics`, `account`, `causes` and `diagnosis`. A cause brings its clause and its
-advice along. `grep` for a few words of a sentence leads to its function.
+Numbers come from `account` and `causes`. A cause brings its clause and its advice along. `captions`
+has the captions of pictures and the legends of tables, of reports and of pages. `grep` for a few
+words of a sentence leads to its function.
 """

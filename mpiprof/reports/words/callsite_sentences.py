@@ -27,13 +27,21 @@ from mpiprof.interface.format_units import (
     format_time,
     format_uncertain_time,
 )
-from mpiprof.reports.site_labels import make_callsite_key, routine_at
+from mpiprof.interface.shell_hints import quote_word
+from mpiprof.reports.site_labels import (
+    exact_pattern,
+    list_callsites,
+    make_callsite_key,
+    routine_at,
+    site_arguments,
+)
 from mpiprof.reports.words.ranks_and_steps import MOVING_GROUP, name_ranks, takes_plural
 from mpiprof.trace import Trace
 
 WHOLE_SHARE = 0.995  # share of the instances that is called "every"
 MAIN_SHARE = 0.5  # minimum share of the instances in which a rank is last
 MAX_RUNS = 2  # of ranks in a cell
+MAX_OTHERS = 4  # further call sites that match a pattern
 REASONS = {
     "inherited": "it leaves the previous collective late",
     "outside": "it takes longer outside MPI",
@@ -302,3 +310,21 @@ def worst_instance_sentence(trace: Trace, series: pd.DataFrame) -> str:
         return f"The instance of largest imbalance is {fact}"
     waiting = format_time(float(row["wait_ns"]))
     return f"The instance with most waiting ({waiting} of all ranks together) is {fact}"
+
+
+def match_note(trace: Trace, row: Mapping[Any, Any], others: Sequence[Mapping[Any, Any]]) -> str:
+    """Return a note that a pattern matches further call sites and how to select one of them.
+
+    row: the reported call site, the costliest of them. others: the others, the costliest first.
+    """
+    if not others:
+        return ""
+    everything = list_callsites(trace)
+    options = [
+        " ".join(map(quote_word, site_arguments(exact_pattern(other, everything))))
+        for other in others[:MAX_OTHERS]
+    ]
+    more = f" and {len(others) - MAX_OTHERS} more" if len(others) > MAX_OTHERS else ""
+    waits = "waits most" if row["total_wait_ns"] > 0 else "takes most time"
+    fact = f"{len(others) + 1} call sites match; this one {waits}. The others"
+    return f"({fact}: {', '.join(options)}{more})"

@@ -9,8 +9,9 @@ from typing import Any
 from mpiprof.account.efficiencies import Scaling
 from mpiprof.interface.format_units import capitalise, format_count, format_percent, format_time
 from mpiprof.reports import json
-from mpiprof.reports.efficiency_table import COLUMNS, LEGEND, efficiency_columns
+from mpiprof.reports.efficiency_table import COLUMNS, efficiency_columns
 from mpiprof.reports.table import TableColumn, render, wrap_paragraph
+from mpiprof.reports.words import captions
 from mpiprof.trace import Trace
 
 COMPUTATION_LEGEND = (
@@ -53,7 +54,7 @@ def scaling_text(scaling: Scaling) -> str:
     if any(row["runs"] > 1 for row in rows):
         columns.insert(1, TableColumn("runs", [format_count(row["runs"]) for row in rows]))
     work = ", for as much work per rank." if scaling.is_weak else "."
-    legend = f"{LEGEND} {COMPUTATION_LEGEND}{work}"
+    legend = f"{captions.EFFICIENCY_LEGEND} {COMPUTATION_LEGEND}{work}"
     parts = [wrap_paragraph(scaling_sentences(scaling), 0), render(*columns)]
     return "\n\n".join([*parts, wrap_paragraph(legend)])
 

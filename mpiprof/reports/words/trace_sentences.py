@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from mpiprof.account.analysis_memory import fits_in_memory
 from mpiprof.account.coverage import LOST_REASON, Coverage
@@ -22,11 +22,7 @@ from mpiprof.interface.format_units import (
     lower_first,
 )
 from mpiprof.reports.site_labels import format_callsite
-from mpiprof.reports.words import trace_sentences
 from mpiprof.trace import Trace
-
-if TYPE_CHECKING:
-    from mpiprof.trace import Trace
 
 MIN_UNKNOWN_SHARE = 0.005  # minimum share of all ranks' time in unknown waits
 MAX_PROBLEM = 100  # characters of a problem in a sentence
@@ -82,6 +78,15 @@ def incompleteness_lines(trace: Any, *, dropped: bool = True) -> list[str]:
     lines += problems[:5]
     if len(problems) > 5:
         lines.append(f"and {len(problems) - 5} more problems of this kind")
+    return lines
+
+
+def describe_defects(traces: Sequence[Trace]) -> list[str]:
+    """Return one line for each defect of the traces, or an empty list if all are complete."""
+    lines = []
+    for trace in traces:
+        if not trace.is_complete:
+            lines += [f"{trace.path}: {line}" for line in incompleteness_lines(trace)]
     return lines
 
 
@@ -277,7 +282,7 @@ def list_limitations(trace: Trace) -> Iterator[str]:
         fact = "the trace has no single calls, only the ranks that have ended"
         yield f"Recorded as summary: {fact}."
     if not trace.meta:
-        yield trace_sentences.loss_sentence(trace)
+        yield loss_sentence(trace)
     if trace.lost_ranks:
         lost = f"Records of {format_ranks(sorted(trace.lost_ranks))} are missing"
         yield f"{lost} (full disk or truncated logs), so later calls are unknown."

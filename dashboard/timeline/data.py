@@ -28,22 +28,26 @@ from mpiprof.reports.words import finding_sentences
 from mpiprof.reports.words.ranks_and_steps import accented_ranks
 from mpiprof.trace.types import Array
 
-from . import instance_messages, theme
-from . import url_state as states
+from .. import instance_messages, theme
+from .. import url_state as states
+from ..trace_data import TraceContext, TraceData
+from ..trace_figures import open_timeline
+from . import find, selection, wait_chain
+from .build import resolve_with_tiles
 from .computation import BackgroundComputation, BusyError
-from .timeline import find as timeline_find
-from .timeline import selection, wait_chain
-from .timeline.build import resolve_with_tiles
-from .timeline.late_ranks import find_late_ranks, list_causes, order_blamed_ranks
-from .timeline.longest_waits import list_longest_waits
-from .timeline.message_marks import MessageMarks, list_message_marks, read_message_marks
-from .timeline.message_sums import share_messages, sum_messages
-from .timeline.row_layout import COLOURS, SORTS
-from .timeline.segments import Progress
-from .timeline.window import MAX_PIXELS, MissingTiles, Request, ResolvedRequest, Timeline
-from .timeline_process import build_tiles
-from .trace_data import TraceContext, TraceData
-from .trace_figures import open_timeline
+from .late_ranks import find_late_ranks, list_causes, order_blamed_ranks
+from .longest_waits import list_longest_waits
+from .message_marks import (
+    MessageMarks,
+    list_message_marks,
+    read_message_marks,
+    share_messages,
+    sum_messages,
+)
+from .process import build_tiles
+from .row_layout import COLOURS, SORTS
+from .segments import Progress
+from .window import MAX_PIXELS, MissingTiles, Request, ResolvedRequest, Timeline
 
 ROUTE = "/timeline-data"
 REQUEST_WAIT_S = 0.4  # within this time a computation ends without a progress response
@@ -232,7 +236,7 @@ def _answer_window(
         ]
         if what == "overview":
             head["messages"] = bool(data.trace.ranks_with_messages)
-            head["searched"] = timeline_find.search_label(timeline, request.find)
+            head["searched"] = find.search_label(timeline, request.find)
         return _pack_response(head, arrays)
     if what == "legend":
         resolved = store.resolve_window(data, timeline, request)
@@ -243,12 +247,12 @@ def _answer_window(
     if what in WAIT_REQUESTS:
         return _answer_waits(store, data, state, timeline, request)
     if what == "search":
-        return _json_response({"found": timeline_find.search(timeline, state.get("text"))})
+        return _json_response({"found": find.search(timeline, state.get("text"))})
     if what == "under":
         window = store.resolve_window(data, timeline, request)
         rank, at = state.get_number("member", -1), state.get_number("at")
         reach = state.get_number("reach")
-        number = timeline_find.find_under_pointer(timeline, request, window, rank, at, reach)
+        number = find.find_under_pointer(timeline, request, window, rank, at, reach)
     else:
         number = _answer_instance(timeline, state, request, what)
     if not 0 <= number < timeline.events.instances:
@@ -258,7 +262,7 @@ def _answer_window(
             return _json_response(instance_messages.model_messages(timeline, number))
         except instance_messages.NotModelledError as reason:
             return _json_response({"number": number, "reason": str(reason)})
-    return _json_response(timeline_find.describe_instance(timeline, number))
+    return _json_response(find.describe_instance(timeline, number))
 
 
 def _answer_waits(
@@ -327,17 +331,15 @@ def _answer_instance(
 ) -> int:
     if what == "next":
         communicators = timeline.find_communicators(request.communicators)
-        test = timeline_find.make_predicate(
-            timeline, request.find, communicators, request.operations
-        )
+        test = find.make_predicate(timeline, request.find, communicators, request.operations)
         if state.get("late"):
-            test = timeline_find.make_late_predicate(test)
+            test = find.make_late_predicate(test)
         step = -1 if state.get_number("step", 1) < 0 else 1
-        return timeline_find.find_next(
+        return find.find_next(
             timeline, state.get_number("number", -1), state.get_number("at"), step, test
         )
     if name := state.get("instance"):
-        return timeline_find.find_by_address(timeline, name)
+        return find.find_by_address(timeline, name)
     return state.get_number("number", -1)
 
 

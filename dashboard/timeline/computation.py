@@ -11,7 +11,7 @@ from typing import Any
 from mpiprof.errors import MpiprofError
 from mpiprof.formats import cache
 
-from .timeline.segments import Progress
+from .segments import Progress
 
 log = logging.getLogger(__name__)
 

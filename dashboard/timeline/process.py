@@ -24,9 +24,9 @@ from mpiprof.errors import MpiprofError
 from mpiprof.formats import cache, cached_trace
 from mpiprof.trace import Trace
 
-from .timeline.build import build_first_tiles, find_events, open_or_build
-from .timeline.segments import Events, Progress
-from .timeline.window import MissingTiles, Timeline
+from .build import build_first_tiles, find_events, open_or_build
+from .segments import Events, Progress
+from .window import MissingTiles, Timeline
 
 # Calls of a trace from which on it is prepared in a process. A thread prepares fewer calls in
 # about the time in which a process imports its modules.
