@@ -13,7 +13,7 @@ import pytest
 from support import PROGRAMS, ROOT, raw_trace
 from support.compilation import BUILT, compiled, core_built
 from support.jobs import run, run_mpi
-from support.mpis import SLOW_WITH_MPICH, Mpi, wheel_mpi
+from support.mpis import LONG_WITH_MPICH, SLOW_WITH_MPICH, Mpi, wheel_mpi
 from support.prepared_runs import prepare_run
 
 import mpiprof
@@ -272,6 +272,7 @@ def test_machine_table_on_one_rank_only(mpi: Mpi, tmp_path: Path) -> None:
         assert measured == ("calibrate" if first else "init")
 
 
+@LONG_WITH_MPICH
 def test_rank_0_arrives_after_the_others_have_stopped_waiting(mpi: Mpi, tmp_path: Path) -> None:
     """On 3 ranks: the ranks that stopped waiting and the late rank agree not to communicate."""
     program = str(compiled(mpi, "communicators_reused_handles.c"))
