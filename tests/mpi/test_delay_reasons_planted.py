@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from benchmarks import delay_reasons as planted
 from support.compilation import compiled
-from support.dataset_traces import run_verb
-from support.jobs import run_mpi
+from support.jobs import run_mpi, run_verb
 from support.mpis import LONG_WITH_MPICH, Mpi
 
 import mpiprof

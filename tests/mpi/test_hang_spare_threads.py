@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.compilation import compiled
-from support.dataset_traces import run_verb
-from support.jobs import run_failing_mpi
+from support.jobs import run_failing_mpi, run_verb
 from support.mpis import LONG_WITH_MPICH, Mpi
 
 
