@@ -16,13 +16,12 @@ pytestmark = pytest.mark.slow
 
 
 def test_the_file_opens_the_first_page(
-    chrome: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", opened.append)
     with view([plain(tmp_path / "t")]) as shown, contextlib.ExitStack() as closing:
         view_verb.open_browser(shown.address, closing)
-        page = chrome.new_context().new_page()
         page.goto(opened[0])
         page.wait_for_url(f"{shown.base}/**", timeout=TIMEOUT_MS)
         page.wait_for_selector("nav", timeout=TIMEOUT_MS)

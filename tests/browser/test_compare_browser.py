@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from support.dashboard_server import Browser, chromium, view
+from support.dashboard_server import Browser, view
 from support.synthetic import Synthetic
 
 from mpiprof.__main__ import main
@@ -36,17 +37,16 @@ def runs(folder: Path) -> tuple[list[Path], list[Path]]:
 
 
 def test_several_runs_are_compared_as_the_command_does(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    page: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before, after = runs(tmp_path)
     assert main(["compare", *map(str, before), "--to", *map(str, after), "--json"]) == 0
     output = json.loads(capsys.readouterr().out)
     (verdict,), (row,) = output["verdicts"], output["callsites"]
     assert "means over 3 and 2 runs" in " ".join(verdict["text"])
-    with view([*before, *after]) as running, chromium() as started:
+    with view([*before, *after]) as running:
         query = "trace=before-0&and=before-1&and=before-2&with=after-0&with=after-1"
-        browser = Browser(started.new_page(), running, f"/compare?{query}")
-        page = browser.page
+        browser = Browser(page, running, f"/compare?{query}")
         for width in (1280, 390):
             page.set_viewport_size({"width": width, "height": 900})
             browser.settled()
@@ -61,11 +61,10 @@ def test_several_runs_are_compared_as_the_command_does(
             assert not browser.complaints
 
 
-def test_runs_are_chosen_on_the_page(tmp_path: Path) -> None:
+def test_runs_are_chosen_on_the_page(page: Any, tmp_path: Path) -> None:
     before, after = runs(tmp_path)
-    with view([*before, *after]) as running, chromium() as started:
-        browser = Browser(started.new_page(), running, "/compare")
-        page = browser.page
+    with view([*before, *after]) as running:
+        browser = Browser(page, running, "/compare")
         for form, name, query in (
             ("also", "before-2", "?and=before-2"),
             ("to", "after-1", "?and=before-2&with=before-1&with=after-1"),
@@ -83,7 +82,7 @@ def test_runs_are_chosen_on_the_page(tmp_path: Path) -> None:
 
 
 def test_the_verdict_is_that_of_the_terminal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    page: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = "mpiprof-coupled-solver.py-20261121-121616", "mpiprof-coupled-solver.py-20261122-091500"
     traces = [recorded(tmp_path / name, late) for name, late in zip(names, (1, 3), strict=True)]
@@ -91,9 +90,8 @@ def test_the_verdict_is_that_of_the_terminal(
     (verdict,) = json.loads(capsys.readouterr().out)["verdicts"]
     assert verdict["outcome"] == "slower"
     assert verdict["effect_ns"] == pytest.approx(40 * 7 * 2 * MS, rel=0.05)
-    with view(traces) as running, chromium() as started:
-        browser = Browser(started.new_page(), running, "/compare")
-        page = browser.page
+    with view(traces) as running:
+        browser = Browser(page, running, "/compare")
         for width in (1280, 390):
             page.set_viewport_size({"width": width, "height": 900})
             browser.settled()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support.dashboard_server import LOOK_MS, Browser, chromium, view
+from support.dashboard_server import LOOK_MS, Browser, view
 from support.dashboard_traces import plain
 from support.wait_until import HANG_S
 
@@ -16,10 +17,8 @@ PAGES = ("/", "/callsites?callsite=0", "/timeline", "/algorithms?of=bcast&name=c
 MOST_AGAIN, MOST_FIRST = 300_000, 300_000  # bytes
 
 
-@pytest.mark.slow
-def test_a_reload_moves_little(tmp_path: Path) -> None:
-    with view([plain(tmp_path / "plain")]) as running, chromium() as started:
-        page = started.new_context(viewport={"width": 1280, "height": 900}).new_page()
+def test_a_reload_moves_little(tmp_path: Path, page: Any) -> None:
+    with view([plain(tmp_path / "plain")]) as running:
         network = page.context.new_cdp_session(page)
         network.send("Network.enable")
         moved: dict[str, float] = {}

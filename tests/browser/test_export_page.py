@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from support.accessibility import FIND_VIOLATIONS, read_axe
-from support.dashboard_server import chromium
 from support.export_trace import HOSTILE, export, mixed
 
 from mpiprof.interface.tokens import DARK, LIGHT
@@ -15,26 +14,25 @@ from mpiprof.interface.tokens import DARK, LIGHT
 pytestmark = pytest.mark.slow
 
 
-def test_the_page_in_a_browser(tmp_path: Path) -> None:
+def test_the_page_in_a_browser(chrome: Any, tmp_path: Path) -> None:
     """Opened as a file, in both themes, on a phone and printed."""
     folder = mixed(tmp_path / "trace")
     done = export(folder, "--to", "html", "-o", tmp_path / "t.html")
     assert (done.returncode, done.stderr) == (0, "")
-    with chromium() as browser:
-        for scheme, width in (("light", 1280), ("dark", 1280), ("light", 390)):
-            page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})
-            requested: list[Any] = []
-            printed: list[Any] = []
-            page.on("request", lambda one, to=requested: to.append(one))
-            page.on("console", lambda one, to=printed: to.append(one))
-            page.goto((tmp_path / "t.html").as_uri())
-            assert [r.url for r in requested] == [page.url] and printed == []
-            assert page.evaluate("document.documentElement.scrollWidth") == width
-            ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
-            colour = (DARK if scheme == "dark" else LIGHT)["bg"]
-            assert ground == f"rgb({', '.join(str(int(colour[i : i + 2], 16)) for i in (1, 3, 5))})"
-            assert HOSTILE in page.inner_text("main")
-            page.evaluate(read_axe())
-            assert page.evaluate(FIND_VIOLATIONS) == []
-            assert page.pdf(format="A4").startswith(b"%PDF")
-            page.close()
+    for scheme, width in (("light", 1280), ("dark", 1280), ("light", 390)):
+        page = chrome.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+        requested: list[Any] = []
+        printed: list[Any] = []
+        page.on("request", lambda one, to=requested: to.append(one))
+        page.on("console", lambda one, to=printed: to.append(one))
+        page.goto((tmp_path / "t.html").as_uri())
+        assert [r.url for r in requested] == [page.url] and printed == []
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        colour = (DARK if scheme == "dark" else LIGHT)["bg"]
+        assert ground == f"rgb({', '.join(str(int(colour[i : i + 2], 16)) for i in (1, 3, 5))})"
+        assert HOSTILE in page.inner_text("main")
+        page.evaluate(read_axe())
+        assert page.evaluate(FIND_VIOLATIONS) == []
+        assert page.pdf(format="A4").startswith(b"%PDF")
+        page.close()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from support.dashboard_server import Browser, chromium, view
+from support.dashboard_server import Browser, view
 from support.dashboard_traces import lateness
 
 pytestmark = pytest.mark.slow
@@ -18,13 +19,14 @@ MANY = [pytest.param(ranks, marks=pytest.mark.everything) for ranks in (4096, 65
 
 
 @pytest.mark.parametrize("ranks", [600, *MANY])
-def test_the_late_rank_has_a_row_and_a_click_opens_a_run(tmp_path: Path, ranks: int) -> None:
+def test_the_late_rank_has_a_row_and_a_click_opens_a_run(
+    tmp_path: Path, ranks: int, page: Any
+) -> None:
     planted = ranks * 2 // 3
     random = np.random.default_rng(1)
     late = random.integers(0, MS // 10, (8, ranks)) + 2 * MS * (np.arange(ranks) == planted)
     synthetic = lateness(late)
-    with view([synthetic.write(tmp_path / "late")]) as running, chromium() as started:
-        page = started.new_context(viewport={"width": 1280, "height": 900}).new_page()
+    with view([synthetic.write(tmp_path / "late")]) as running:
         # The overview would first compute the findings of all call sites.
         browser = Browser(page, running, "/callsites?callsite=0")
         browser.until(f"{HEAT}?.z.length >= 256")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
-from support.dashboard_server import Browser, chromium, view
+from support.dashboard_server import Browser, view
 from support.dashboard_traces import lateness
 
 pytestmark = pytest.mark.slow
@@ -17,13 +18,12 @@ T = 10_000  # time of a message in the machine table of the trace, in ns
 SLOW = [7, 19, 33]  # instances in which rank 2 is late by 5 ms; in others rank 1, by about 0.1 ms
 
 
-def test_a_band_filters_the_pictures(tmp_path: Path) -> None:
+def test_a_band_filters_the_pictures(tmp_path: Path, page: Any) -> None:
     late = np.zeros((40, 4), np.int64)
     late[:, 1] = MS // 10 + 100 * np.arange(40)
     late[SLOW, 2] = 5 * MS
     synthetic = lateness(late)
-    with view([synthetic.write(tmp_path / "late")]) as running, chromium() as started:
-        page = started.new_context(viewport={"width": 1280, "height": 900}).new_page()
+    with view([synthetic.write(tmp_path / "late")]) as running:
         browser = Browser(page, running, "/callsites?callsite=0")
         page.wait_for_selector("#callsite-instance-figure .js-plotly-plot")
         plot = "document.querySelector('#callsite-pattern .js-plotly-plot')?._fullData"

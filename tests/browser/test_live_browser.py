@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.dashboard_server import Browser, chromium, view
+from support.dashboard_server import Browser, view
 from support.dashboard_traces import MS
 from support.page_traces import write_traces
 from support.synthetic import Synthetic
@@ -34,10 +34,9 @@ UNMARKED = """[...document.querySelectorAll("#live section:not(#live-state) > *"
     .filter((node) => !node.marked).length"""
 
 
-def test_a_refresh_keeps_nodes_focus_scroll_and_open_details(tmp_path: Path) -> None:
-    with write_traces(tmp_path, ["hung"]) as traces, view(traces) as running, chromium() as started:
-        browser = Browser(started.new_page(), running, "/live")
-        page = browser.page
+def test_a_refresh_keeps_nodes_focus_scroll_and_open_details(tmp_path: Path, page: Any) -> None:
+    with write_traces(tmp_path, ["hung"]) as traces, view(traces) as running:
+        browser = Browser(page, running, "/live")
         page.wait_for_selector("#live-graph svg")
         title = page.locator("#live-state h2")
         assert title.inner_text().startswith("Blocked in point-to-point, for ")
@@ -72,34 +71,33 @@ def growing(folder: Path, instances: int) -> None:
     trace.write(folder, finished=False)
 
 
-def test_a_running_job_is_followed(chrome: Any, tmp_path: Path) -> None:
+def test_a_running_job_is_followed(page: Any, tmp_path: Path) -> None:
     growing(tmp_path / "job", 20)
     with view([tmp_path / "job"]) as started:
-        context = chrome.new_context(viewport={"width": 1280, "height": 900})
-        page = Page(context.new_page(), started)
-        page.timeline()
-        _, low, high = page.drawn()
+        timeline = Page(page, started)
+        timeline.timeline()
+        _, low, high = timeline.drawn()
         assert low == 0
         assert high == pytest.approx(20 * MS, rel=0.06)
         growing(tmp_path / "job", 50)
-        expect(page.page.locator(".tl-status")).to_contain_text("50 instances")
-        assert page.drawn()[2] > 45 * MS
-        page.key("w")
-        page.key(".")
-        window = page.query["from"], page.query["to"]
-        page.key("x")
-        time_input = page.page.get_by_label("From", exact=True)
+        expect(page.locator(".tl-status")).to_contain_text("50 instances")
+        assert timeline.drawn()[2] > 45 * MS
+        timeline.key("w")
+        timeline.key(".")
+        window = timeline.query["from"], timeline.query["to"]
+        timeline.key("x")
+        time_input = page.get_by_label("From", exact=True)
         time_input.fill("12")
         time_input.press("ArrowLeft")
         growing(tmp_path / "job", 80)
-        expect(page.page.locator(".tl-status")).to_contain_text("80 instances")
-        assert (page.query["from"], page.query["to"]) == window  # growth moves no zoomed view
-        page.page.keyboard.type(".5 ms ")
+        expect(page.locator(".tl-status")).to_contain_text("80 instances")
+        query = timeline.query
+        assert (query["from"], query["to"]) == window  # growth moves no zoomed view
+        page.keyboard.type(".5 ms ")
         expect(time_input).to_have_value("1.5 ms 2")  # growth takes neither focus nor text
         time_input.fill("1.5 ms")
         time_input.press("Enter")
-        page.settled()
-        assert page.query["select"].startswith("1500000-")
-        assert page.page.locator(".tl-detail details tbody tr").count() == 4
-        assert page.complaints == []
-        context.close()
+        timeline.settled()
+        assert timeline.query["select"].startswith("1500000-")
+        assert page.locator(".tl-detail details tbody tr").count() == 4
+        assert timeline.complaints == []

@@ -1,11 +1,14 @@
 """Every page of eight traces, in both themes and at three widths, beside reviewed pictures.
 
+Every picture of a page, and of the HTML report, has its explanation and its menu.
+
 `make screenshots` renews the pictures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,10 +16,12 @@ from urllib.parse import urlsplit
 import pytest
 from mpiprof.dashboard.pages import list_pages, list_unlisted
 from support.accessibility import find_violations, walk_by_tab
-from support.dashboard_server import Browser, View, view
+from support.dashboard_server import Browser, view
 from support.dashboard_traces import empty
 from support.page_pictures import OUTLINE, REVIEWED, compare_picture
 from support.page_traces import TRACES, write_traces
+
+from mpiprof.__main__ import main
 
 PATHS = (
     *(page.PATH for page in list_pages()), "/callsites?callsite=0", "/compare?with=second",
@@ -24,11 +29,10 @@ PATHS = (
 # They do not depend on the trace, and are opened for one.
 UNLISTED = (*(page.PATH for page in list_unlisted()), "/runs", "/history")
 WIDTHS = (390, 1920, 1280)
-# One trace in one theme is enough before a change lands; the rest runs in continuous integration.
-ALWAYS = ("sixty-four", "light")
+# One trace is enough before a change lands; the rest runs in continuous integration.
+ALWAYS = "sixty-four"
 VISITS = [
-    pytest.param(name, theme, marks=() if (name, theme) == ALWAYS else pytest.mark.slow)
-    for theme in ("light", "dark")
+    pytest.param(name, marks=() if name == ALWAYS else pytest.mark.slow)
     for name in (*TRACES, "empty")
 ]
 # Sentence on the state of a trace that all its pages show.
@@ -40,6 +44,35 @@ STATES = {
 }
 CHECKED_BY_AXE = ("sixty-four", "hung", "damaged")
 LARGEST_SUM = 2_000_000  # bytes of the reviewed pictures
+MESSAGES = "/callsites?callsite=waitall:"  # the link of the overview adds the site
+PICTURED = {
+    "sixty-four": (
+        *(MESSAGES, "/", "/callsites?callsite=0&sizes=1", "/messages", "/functions", "/live"),
+        *("/compare?with=second", "/algorithms"),
+    ),
+    "hung": ("/live",),
+}
+FORMATS = {"svg", "png", "csv", "link"}
+# Names of the pictures without an explanation or without a menu. Pictures in rows of tables are
+# explained by the heading of their column. Two widths of a picture share one menu.
+PICTURE_FAULTS = """(formats) => {
+    const pictures = [...document.querySelectorAll("#page svg[role=img], #page .js-plotly-plot")]
+        .filter((one) => !one.closest("table, [role=grid], .js-plotly-plot .js-plotly-plot"));
+    const has = (picture, found) => {
+        for (let at = picture.parentElement; at && at.id !== "page"; at = at.parentElement) {
+            if (found(at)) return true;
+            if (at.matches("section, .card")) return false;
+        }
+        return false;
+    };
+    const menus = (at) => [...at.querySelectorAll(".picture-menu")].some((menu) =>
+        formats.every((name) => menu.querySelector(`button[value=${name}]`)));
+    const explains = (at) => at.querySelector(".how-to-read p")?.textContent.length > 40;
+    const name = (one) => one.getAttribute("aria-label") || one.parentElement.id;
+    return [pictures.length, pictures.flatMap((one) => [
+        ...(has(one, menus) ? [] : [`${name(one)}: no menu`]),
+        ...(has(one, explains) ? [] : [`${name(one)}: no explanation`])])];
+}"""
 DESK, PHONE = (1280, 900), (390, 844)
 # Page, theme and size of each reviewed picture.
 PICTURES = {
@@ -68,20 +101,21 @@ PICTURES = {
 
 
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
-    """Serve the folder of the traces and an empty one."""
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Return a folder of the traces and an empty one."""
     folder = tmp_path_factory.mktemp("traces")
     with write_traces(folder):
         empty(folder / "empty")
-        with view([folder]) as started:
-            yield started
+        yield folder
 
 
 @pytest.fixture(scope="module")
-def browser(chrome: Any, shown: View) -> Browser:
-    """Return a logged-in browser."""
+def browser(chrome: Any, traces: Path) -> Iterator[Browser]:
+    """Serve the traces, and return a logged-in browser."""
     context = chrome.new_context(viewport={"width": 1280, "height": 900})
-    return Browser(context.new_page(), shown)
+    with view([traces]) as shown:
+        yield Browser(context.new_page(), shown)
+    context.close()
 
 
 def open_page(browser: Browser, path: str, name: str) -> None:
@@ -89,27 +123,67 @@ def open_page(browser: Browser, path: str, name: str) -> None:
     browser.go(f"{path}{'&' if '?' in path else '?'}trace={name}")
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize(("name", "theme"), VISITS)
-def test_pages_fit_and_have_content(browser: Browser, name: str, theme: str) -> None:
-    """No page complains on the console, fails to load a file, scrolls sideways or is blank."""
+def find_faults(browser: Browser, name: str, widths: Sequence[int]) -> list[str]:
+    """Return the faults of the open page of a trace at some widths."""
+    beyond = map(browser.overflow, widths)
+    faults = [f"scrolls sideways, {elements}" for elements in beyond if elements]
+    text = browser.page.inner_text("main")
+    if "This failed" in text or len(text) < 20:
+        faults.append(f"shows {text[:200]!r}")
+    if STATES.get(name, "") not in browser.text():
+        faults.append("does not report the state of the trace")
+    if name in CHECKED_BY_AXE:
+        faults += find_violations(browser)
+    faults += browser.complaints
     browser.complaints.clear()
-    browser.choose_theme(theme)
-    faults = []
+    return faults
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", VISITS)
+def test_pages_fit_and_have_content(browser: Browser, name: str) -> None:
+    """No page complains on the console, fails to load a file, scrolls sideways or is blank.
+
+    Every second page is opened in the dark theme. Each then changes to the other theme, in which
+    it has the same layout, so that one width is enough.
+    """
+    browser.complaints.clear()
+    faults, themes = [], ["light", "dark"]
+    browser.choose_theme(themes[0])
     for path in (*PATHS, *UNLISTED * (name == "sixty-four")):
         open_page(browser, path, name)
-        beyond = [browser.overflow(width) for width in WIDTHS]
-        text = browser.page.inner_text("main")
-        of_page = [f"scrolls sideways, {elements}" for elements in beyond if elements]
-        if "This failed" in text or len(text) < 20:
-            of_page.append(f"shows {text[:200]!r}")
-        if STATES.get(name, "") not in browser.text():
-            of_page.append("does not report the state of the trace")
-        if name in CHECKED_BY_AXE:
-            of_page += find_violations(browser)
-        faults += [f"{path}: {fault}" for fault in (*of_page, *browser.complaints)]
-        browser.complaints.clear()
+        for theme, widths in zip(themes, (WIDTHS, WIDTHS[-1:]), strict=True):
+            browser.choose_theme(theme)
+            faults += [f"{path}, {theme}: {text}" for text in find_faults(browser, name, widths)]
+        themes.reverse()
     assert not faults, "\n".join(faults)
+
+
+@pytest.mark.slow
+def test_every_picture_has_its_explanation_and_its_menu(browser: Browser) -> None:
+    faults = []
+    for name, paths in PICTURED.items():
+        browser.go(f"/?trace={name}")
+        for path in paths:
+            if path == MESSAGES:
+                link = browser.page.locator("a[href*='waitall%3A'], a[href*='waitall:']").first
+                path = str(link.get_attribute("href")).partition("&trace")[0]
+            open_page(browser, path, name)
+            count, of_page = browser.page.evaluate(PICTURE_FAULTS, sorted(FORMATS))
+            faults += [f"{path} of {name}: {fault}" for fault in of_page]
+            if not count:
+                faults.append(f"{path} of {name}: no picture")
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.slow
+def test_every_picture_of_the_html_report_is_explained(traces: Path, tmp_path: Path) -> None:
+    target = tmp_path / "report.html"
+    assert main(["report", str(traces / "sixty-four"), "-o", str(target)]) == 0
+    page = re.sub(r"(?s)<table.*?</table>", "", target.read_text())
+    sections = [text for text in re.split(r"<section", page) if 'role="img"' in text]
+    assert len(sections) >= 3
+    assert [text[:200] for text in sections if "How to read" not in text] == []
 
 
 @pytest.mark.slow

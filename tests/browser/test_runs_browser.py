@@ -16,11 +16,10 @@ DRAWN = "!!document.querySelector('.history-picture svg')"
 
 
 @pytest.mark.heavy
-def test_a_folder_opens_as_a_list(chrome: Any, tmp_path: Path) -> None:
+def test_a_folder_opens_as_a_list(page: Any, tmp_path: Path) -> None:
     folder = write_runs(tmp_path, 12, 7)
     with view([folder]) as shown:
-        context = chrome.new_context(viewport={"width": 1280, "height": 900})
-        browser = Browser(context.new_page(), shown)
+        browser = Browser(page, shown)
         browser.until(READ)
         browser.settled()
         faults = []
@@ -31,14 +30,13 @@ def test_a_folder_opens_as_a_list(chrome: Any, tmp_path: Path) -> None:
                 browser.choose_theme(theme)
                 faults += [*find_violations(browser), *map(browser.overflow, WIDTHS)]
         assert not any(faults), faults
-        assert "The lost time rose" in browser.page.inner_text("main")
+        assert "The lost time rose" in page.inner_text("main")
         browser.go("/")
-        browser.page.fill("#runs-find", "rank 2 03-09")
+        page.fill("#runs-find", "rank 2 03-09")
         browser.until("location.search.includes('find=')")
         browser.until("document.querySelectorAll('.runs-list tbody tr').length === 1")
-        browser.page.click(".runs-list tbody a")
+        page.click(".runs-list tbody a")
         browser.until("location.search.startsWith('?trace=mpiprof-solver.py')")
         browser.settled()
-        assert "rank 2" in browser.page.inner_text("main").lower()
+        assert "rank 2" in page.inner_text("main").lower()
         assert not browser.complaints
-        context.close()

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 BUTTON = ".tl-cover button"
 
 
-def test_progress_is_shown_and_can_be_cancelled(chrome: Any, tmp_path: Path) -> None:
+def test_progress_is_shown_and_can_be_cancelled(page: Any, tmp_path: Path) -> None:
     """A route between page and server reports progress until the page cancels."""
     asked: list[str] = []
     busy = True
@@ -34,7 +34,6 @@ def test_progress_is_shown_and_can_be_cancelled(chrome: Any, tmp_path: Path) -> 
             route.continue_()
 
     with view([dashboard_traces.plain(tmp_path / "trace")]) as served:
-        page = chrome.new_context(viewport={"width": 1280, "height": 800}).new_page()
         timeline = Page(page, served)
         page.route("**/timeline-data?*", answer)
         page.goto(served.base + "/timeline")

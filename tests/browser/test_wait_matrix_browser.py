@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from support.dashboard_server import Browser, chromium, view
+from support.dashboard_server import Browser, view
 from support.dashboard_traces import lateness
 
 pytestmark = pytest.mark.slow
@@ -14,13 +15,12 @@ pytestmark = pytest.mark.slow
 MS = 1_000_000
 
 
-def test_a_late_rank_is_found_and_shown_on_the_timeline(tmp_path: Path) -> None:
+def test_a_late_rank_is_found_and_shown_on_the_timeline(tmp_path: Path, page: Any) -> None:
     random = np.random.default_rng(1)
     late = random.integers(0, MS // 10, (40, 16)) + 2 * MS * (np.arange(16) == 5)
     synthetic = lateness(late)
     synthetic.started_ns, synthetic.ended_ns = 0, 420 * MS
-    with view([synthetic.write(tmp_path / "late")]) as running, chromium() as started:
-        page = started.new_context(viewport={"width": 1280, "height": 900}).new_page()
+    with view([synthetic.write(tmp_path / "late")]) as running:
         browser = Browser(page, running, "/messages")
         page.wait_for_selector("#messages-matrix .js-plotly-plot")
         columns = "document.querySelector('#messages-matrix .js-plotly-plot').data[0]"

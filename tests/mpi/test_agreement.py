@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -10,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from support import PROGRAMS, ROOT, raw_trace
-from support.compilation import compiled
+from support.compilation import BUILT, compiled, core_built
 from support.jobs import run, run_mpi
-from support.mpis import SLOW_WITH_MPICH, Mpi
+from support.mpis import LONG_WITH_MPICH, SLOW_WITH_MPICH, Mpi
 from support.prepared_runs import prepare_run
 
 import mpiprof
@@ -50,23 +51,20 @@ def test_groups_that_begin_apart_on_4_ranks(
 
 
 @pytest.fixture(scope="module")
-def other_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the libraries with two algorithms fewer in the catalogue; returns their folder."""
-    folder = tmp_path_factory.mktemp("other")
-    core, build = folder / "mpiprof" / "core", folder / "build"
+def other_build(mpi: Mpi) -> Path:
+    """Build an MPI's library with two algorithms fewer in the catalogue; returns its path."""
+    core = BUILT / "fewer-algorithms-source" / "mpiprof" / "core"
+    shutil.rmtree(core.parent, ignore_errors=True)
     shutil.copytree(ROOT / "mpiprof" / "core", core, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "mpiprof" / "facts", core.parent / "facts")
     catalogue = core / "schedule" / "algorithms" / "catalogue.h"
     lines = catalogue.read_text().splitlines(keepends=True)
     left = [line for line in lines if not re.search(r"X\((allreduce_ring|bcast_chain)\)", line)]
     assert len(left) == len(lines) - 2
+    unchanged = catalogue.stat()
     catalogue.write_text("".join(left))
-    beside = str(Path(sys.executable).parent)
-    cmake = shutil.which("cmake", path=beside) or "cmake"
-    run([cmake, "-S", core, "-B", build, "-DCMAKE_BUILD_TYPE=Debug"], check=True)
-    targets = ["mpiprof-mpich-4c", "mpiprof-openmpi-4"]
-    run([cmake, "--build", build, "-j2", "--target", *targets], check=True)
-    return build
+    os.utime(catalogue, ns=(unchanged.st_atime_ns, unchanged.st_mtime_ns))  # not built again
+    return core_built("fewer-algorithms", mpi, source=core)
 
 
 RULES = {
@@ -78,21 +76,21 @@ RULES = {
 
 
 @pytest.mark.slow
+@LONG_WITH_MPICH
 @pytest.mark.parametrize("rule", RULES)
 def test_two_builds_in_one_job_of_2_or_3_ranks(
     rule: str, other_build: Path, mpi: Mpi, tmp_path: Path
 ) -> None:
     """Rank 1 has another catalogue, as after an upgrade of the environment during a job."""
     program = compiled(mpi, "communicators_exhausted.c", "-O1")
-    name = f"libmpiprof-{mpi.name}-{'4c' if mpi.name == 'mpich' else '4'}.so"
     choose = 'case "$PMI_RANK$OMPI_COMM_WORLD_RANK" in 1) mine=$1;; *) mine=$2;; esac\n'
     start = 'shift 2; export LD_PRELOAD="$mine" MPIPROF_LIBRARY="$mine"; exec "$@"'
     script = ["sh", "-c", choose + start, "sh"]
     ranks = 2 if mpi.name == "mpich" else 3  # MPICH's ranks do not yield the two processors
-    ours, other = library_folder() / name, other_build / name
+    ours = library_folder() / other_build.name
     values = RULES[rule] | {"MPIPROF_TRACE": str(tmp_path / "trace")}
     words = [str(program), "3", "400"]
-    ended = run_mpi(mpi, ranks, [*script, other, ours, *words], env=values, check=True)
+    ended = run_mpi(mpi, ranks, [*script, other_build, ours, *words], env=values, check=True)
     assert ended.stdout == "3 right\n"
     assert messages(ended.stderr) == [
         "no algorithm is selected, and no arrival statistics are computed: the ranks have "
@@ -276,6 +274,7 @@ def test_machine_table_on_one_rank_only(mpi: Mpi, tmp_path: Path) -> None:
         assert measured == ("calibrate" if first else "init")
 
 
+@LONG_WITH_MPICH
 def test_rank_0_arrives_after_the_others_have_stopped_waiting(mpi: Mpi, tmp_path: Path) -> None:
     """On 3 ranks: the ranks that stopped waiting and the late rank agree not to communicate."""
     program = str(compiled(mpi, "communicators_reused_handles.c"))

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from support import PROGRAMS, raw_trace
 from support.compilation import compiled, of_the_core
-from support.dataset_traces import run_verb
-from support.jobs import run, run_mpi
+from support.jobs import run, run_mpi, run_verb
 from support.mpis import Mpi
 from support.trace_tables import table_rows
 

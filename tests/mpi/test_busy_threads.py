@@ -8,7 +8,7 @@ import pytest
 from support import PROGRAMS
 from support.compilation import compiled
 from support.jobs import run_mpi
-from support.mpis import Mpi
+from support.mpis import LONG_WITH_MPICH, Mpi
 
 import mpiprof
 from mpiprof.causes import delay_reasons
@@ -55,6 +55,7 @@ KINDS: dict[str, tuple[str, str, dict[str, str | Path]]] = {
 }
 
 
+@LONG_WITH_MPICH
 @pytest.mark.parametrize("kind", KINDS)
 def test_busy_threads_are_named_on_2_ranks(kind: str, mpi: Mpi, tmp_path: Path) -> None:
     """Threads of OpenMP have the name of the program. With active waiting the caller may spin."""

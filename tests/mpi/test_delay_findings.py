@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.compilation import compiled
 from support.jobs import run_mpi
-from support.mpis import SLOW_WITH_MPICH, Mpi
+from support.mpis import LONG_WITH_MPICH, Mpi
 from support.prepared_runs import prepare_run
 
 import mpiprof
@@ -28,7 +28,7 @@ def record_halo(mpi: Mpi, ranks: int, slow: int, folder: Path) -> Trace:
     return mpiprof.open(folder)
 
 
-@SLOW_WITH_MPICH
+@LONG_WITH_MPICH
 @pytest.mark.parametrize("ranks", [2, 8])
 def test_the_slow_rank_of_a_halo_exchange(ranks: int, mpi: Mpi, tmp_path: Path) -> None:
     """On 2 and 8 ranks: others wait in MPI_Waitall, directly or through their neighbours.

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from benchmarks import delay_reasons as planted
 from support.compilation import compiled
-from support.dataset_traces import run_verb
-from support.jobs import run_mpi
-from support.mpis import Mpi
+from support.jobs import run_mpi, run_verb
+from support.mpis import LONG_WITH_MPICH, Mpi
 
 import mpiprof
 
@@ -42,6 +41,7 @@ def list_cases() -> list[object]:
     return [pytest.param(name, marks=marks.get(name, pytest.mark.everything)) for name in names]
 
 
+@LONG_WITH_MPICH
 @pytest.mark.parametrize("name", list_cases())
 def test_a_planted_reason_is_found_on_2_ranks(name: str, mpi: Mpi, tmp_path: Path) -> None:
     """On a busy machine, other processes delay both ranks more than the reason does."""

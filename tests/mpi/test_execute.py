@@ -212,9 +212,10 @@ def test_mpich_on_many_ranks(
 
 
 @pytest.fixture(scope="module")
-def small() -> Path:
-    """Build libraries with chunks of 48 bytes and with the sanitizers."""
-    return core_built("small", "-DMPIPROF_SANITIZE=address,undefined", "-DCMAKE_C_FLAGS=-DCHUNK=48")
+def small(mpi: Mpi) -> Path:
+    """Build a library with chunks of 48 bytes and with the sanitizers."""
+    settings = ["-DMPIPROF_SANITIZE=address,undefined", "-DCMAKE_C_FLAGS=-DCHUNK=48"]
+    return core_built("small", mpi, *settings)
 
 
 @pytest.mark.everything
@@ -225,7 +226,7 @@ def test_chunks_and_sanitizers(
     """Messages above the chunk size work, and the sanitizers report no fault."""
     ranks = 4 if mpi.name == "openmpi" else 2
     switch = plan.read(forced(nth_algorithms(ranks, number), 200)).format_for_recorder()
-    words = ADDRESS.environment(mpi, small, tmp_path / "trace")
+    words = ADDRESS.environment(small, tmp_path / "trace")
     words += [str(programs(mpi)), str(number), "400", str(tmp_path / "shared"), "strict"]
     result = run_mpi(mpi, ranks, [words[0], f"MPIPROF_SWITCH={switch}", *words[1:]])
     assert_no_report(result.stderr)

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from support import raw_trace
 from support.compilation import compiled
-from support.dataset_traces import run_verb
-from support.jobs import WITHOUT_UCX, clean_environment, run, run_mpi
+from support.jobs import WITHOUT_UCX, clean_environment, run, run_mpi, run_verb
 from support.mpis import Mpi
 from support.wait_until import HANG_S
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from support.dataset_traces import run_verb
-from support.jobs import run
+from support.jobs import run, run_verb
 from support.mpis import Mpi
 
 import mpiprof

@@ -56,7 +56,7 @@ def sanitized_calls(
     """Run calls with the sanitizers on 2 ranks of MPICH, 2 to 4 of Open MPI."""
     ranks = 2 if mpi.name == "mpich" else 2 + seed % 3
     threads = 3 if seed % 4 == 3 else 1
-    words = ADDRESS.environment(mpi, sanitized, trace)
+    words = ADDRESS.environment(sanitized, trace)
     words += [CHOICES[choice].format(seed + 1), str(fuzz(mpi))]
     ended = run_mpi(mpi, ranks, [*words, str(seed), str(calls), str(threads)], timeout=timeout)
     assert_no_report(ended.stderr)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from benchmarks.faults import Case
 from support.fault_programs import watch
-from support.mpis import Mpi
+from support.mpis import LONG_WITH_MPICH, Mpi
 
 # Ranks 1 and 2 wait for rank 0 in a call of all members.
 OF_ALL = (
@@ -55,6 +55,7 @@ def verdict(name: str, mpi: Mpi, folder: Path) -> dict[str, Any]:
     return watch(Case(name, "", 3, 1), mpi, folder, "hang_planted_calls.c")[-1]
 
 
+@LONG_WITH_MPICH
 @pytest.mark.parametrize("name", names(OF_ALL))
 def test_the_rank_that_is_missing_in_a_call_is_named_on_3_ranks(
     name: str, mpi: Mpi, tmp_path: Path

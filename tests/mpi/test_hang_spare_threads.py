@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 from support.compilation import compiled
-from support.dataset_traces import run_verb
-from support.jobs import run_failing_mpi
-from support.mpis import Mpi
+from support.jobs import run_failing_mpi, run_verb
+from support.mpis import LONG_WITH_MPICH, Mpi
 
 
 def words(mpi: Mpi, folder: Path, *options: str) -> list[str]:
@@ -42,6 +41,7 @@ def test_a_hang_of_threads_is_reported_without_blame(
     assert (verdict["class"], verdict["odd_ranks"]) == ("undecided", [])
 
 
+@LONG_WITH_MPICH
 def test_a_thread_that_computes_beside_one_in_mpi_is_no_hang(
     mpi: Mpi, program: Path, tmp_path: Path
 ) -> None:

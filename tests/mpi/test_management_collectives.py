@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.compilation import compiled
-from support.dataset_traces import run_verb
-from support.jobs import end, run_mpi, start
+from support.jobs import end, run_mpi, run_verb, start
 from support.mpis import Mpi
 from support.synthetic import Synthetic
 from support.wait_until import wait_until

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from support.compilation import compiled
 from support.jobs import run_mpi
-from support.mpis import Mpi
+from support.mpis import LONG_WITH_MPICH, Mpi
 from support.prepared_runs import prepare_run
 
 import mpiprof
@@ -56,6 +56,7 @@ def test_a_killed_rank_loses_no_call(mpi: Mpi, tmp_path: Path) -> None:
     assert sums[sums["rank"] == 1]["calls"].sum() == 2 * EXCHANGES
 
 
+@LONG_WITH_MPICH
 def test_a_program_beyond_the_budget_is_recorded_in_windows(mpi: Mpi, tmp_path: Path) -> None:
     """Numbers of messages have no gap inside of a window.
 

@@ -13,7 +13,7 @@ import pytest
 from support import raw_trace
 from support.compilation import compiled
 from support.jobs import run, run_mpi
-from support.mpis import Mpi
+from support.mpis import LONG_WITH_MPICH, Mpi
 
 from mpiprof.launch import job
 
@@ -189,6 +189,7 @@ def test_recorded_parts_are_parsed_from_the_command_line(
     assert not job.has_uniform_launch({})
 
 
+@LONG_WITH_MPICH
 def test_a_rank_that_a_script_leaves_bare(mpi: Mpi, tmp_path: Path) -> None:
     """On 4 ranks: rank 2 is bare, and rank 3 would send to it if all were known to record."""
     pick = tmp_path / "pick.sh"

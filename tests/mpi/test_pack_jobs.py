@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 from support import ROOT
 from support.compilation import compiled
-from support.dataset_traces import run_verb
-from support.jobs import run_mpi
+from support.jobs import run_mpi, run_verb
 from support.mpis import Mpi
 
 import mpiprof

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.compilation import compiled
 from support.jobs import run_mpi
-from support.mpis import SLOW_WITH_MPICH, Mpi
+from support.mpis import LONG_WITH_MPICH, Mpi
 
 import mpiprof
 from mpiprof.causes.sampled_code import describe_own_frames, find_sampled_code
@@ -153,7 +153,7 @@ def check_own_functions(mpi: Mpi, program: list[str | Path], folder: Path, names
     assert counts.total() >= MIN_COUNT and own >= OWN_SHARE * counts.total(), counts
 
 
-@SLOW_WITH_MPICH
+@LONG_WITH_MPICH
 @pytest.mark.parametrize(
     "end",
     ["MPI.Finalize()", "", "sys.exit(3)", "import os; os._exit(3)"],
@@ -173,7 +173,7 @@ def test_a_function_in_python_is_named(mpi: Mpi, tmp_path: Path, end: str) -> No
         assert "<module> assemble" in sampled_stacks(trace)
 
 
-@SLOW_WITH_MPICH
+@LONG_WITH_MPICH
 def test_a_function_between_messages_is_named(mpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks: other work follows the messages, before the collective that ends a step."""
     program = tmp_path / "messages.py"

@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 from benchmarks.jobs import descendants
 from support.compilation import compiled
-from support.dataset_traces import run_verb
-from support.jobs import end, run_mpi, start
+from support.jobs import end, run_mpi, run_verb, start
 from support.mpis import Mpi
 from support.prepared_runs import prepare_run
 from support.wait_until import wait_until

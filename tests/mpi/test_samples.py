@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support import ROOT
 from support.jobs import EVERY_TRANSPORT, run, run_failing_mpi, run_mpi
-from support.mpis import SLOW_WITH_MPICH, Mpi
+from support.mpis import LONG_WITH_MPICH, Mpi
 from support.trace_tables import table_rows
 
 import mpiprof
@@ -114,7 +114,7 @@ def same_bare_and_recorded(
     assert set(table_rows(recording.callsites)["operation"]) == set(operations.split())
 
 
-@SLOW_WITH_MPICH
+@LONG_WITH_MPICH
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.words}, {case.ranks} ranks")
 def test_python(case: Case, mpi: Mpi, printed_bare: dict[Case, str], tmp_path: Path) -> None:
     bare, trace = printed_bare[case], tmp_path / "trace"
@@ -167,6 +167,7 @@ def test_fortran_on_4_ranks(
     same_bare_and_recorded(system_mpi, 4, bare, ["--", *argv], operations, tmp_path / "trace")
 
 
+@LONG_WITH_MPICH
 def test_both_variants_of_molecular_dynamics_have_equal_results(mpi: Mpi) -> None:
     """On 2 ranks."""
     names, variants = ("md.py", "metal.py"), ("allgatherv", "allreduce")

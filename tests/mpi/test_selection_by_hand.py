@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.compilation import compiled
-from support.dataset_traces import run_verb
-from support.jobs import run, run_mpi
+from support.jobs import run, run_mpi, run_verb
 from support.mpis import Mpi
 from support.rabenseifner import static_choice
 from support.switch_runs import algorithms_run, script, switched, unnamed

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 from support import PROGRAMS
-from support.dataset_traces import run_verb
-from support.jobs import run
+from support.jobs import run, run_verb
 from support.mpis import Mpi
 from support.switch_runs import switched, unnamed
 

@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 
 from support.compilation import compiled
-from support.dataset_traces import run_verb
-from support.jobs import run_mpi
+from support.jobs import run_mpi, run_verb
 from support.mpis import Mpi
 
 TOLD = "mpiprof: rank 0: the processes that MPI_Comm_spawn starts are not recorded; to record them"

@@ -74,8 +74,10 @@ def of_the_core(
     return program
 
 
-def core_built(name: str, *settings: str, source: Path = ROOT / "mpiprof" / "core") -> Path:
-    """Build the libraries for both MPIs with some settings of CMake; returns their folder.
+def core_built(
+    name: str, mpi: Mpi, *settings: str, source: Path = ROOT / "mpiprof" / "core"
+) -> Path:
+    """Build the library for an MPI with some settings of CMake; returns its path.
 
     The folder remains from run to run, and only changed parts are built again.
     """
@@ -84,8 +86,8 @@ def core_built(name: str, *settings: str, source: Path = ROOT / "mpiprof" / "cor
     if cmake is None:
         pytest.skip("no cmake: pip install cmake")
     folder = ROOT / "build" / "tests" / name
-    targets = ["mpiprof-mpich-4c", "mpiprof-openmpi-4"]
+    target = f"mpiprof-{mpi.name}-{'4c' if mpi.name == 'mpich' else '4'}"
     with alone_with(name):
         run([cmake, "-S", source, "-B", folder, "-DCMAKE_BUILD_TYPE=Debug", *settings], check=True)
-        run([cmake, "--build", folder, "-j2", "--target", *targets], check=True)
-    return folder
+        run([cmake, "--build", folder, "-j2", "--target", target], check=True)
+    return folder / f"lib{target}.so"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mpiprof.__main__ import main
 from mpiprof.formats import values
 from mpiprof.formats.cache import Writer
 from mpiprof.trace.match import MAX_READ_RECORDS
@@ -18,6 +15,7 @@ from mpiprof.trace.types import OUTSIDE
 from support.dashboard_traces import of_size
 from support.export_trace import mixed
 from support.interval_records import counters, interval, pressure
+from support.jobs import run_verb
 from support.neighbours import make_ring
 from support.program import Program
 from support.program_log import NO_SHAPE
@@ -150,14 +148,6 @@ MADE: dict[str, Callable[[Path], Path]] = {
     made.__name__: made
     for made in (mixed, several, inter, talking, drifting, cut, many, silent, messaging)
 }
-
-
-def run_verb(*words: object) -> tuple[int, str, str]:
-    """Run a verb in this process; returns its code, output and error output."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main([*map(str, words)])
-    return code, out.getvalue(), err.getvalue()
 
 
 def exported(make: Callable[[Path], Path], base: Path) -> tuple[Path, Path]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from mpiprof.__main__ import main
+from support.jobs import run_verb
 from support.synthetic import Synthetic
 
 HOSTILE = "<script>alert('&');<b>\"];.py"
@@ -26,10 +24,7 @@ class Done:
 
 def export(*words: object) -> Done:
     """Run the verb in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main(["export", *map(str, words)])
-    return Done(code, out.getvalue(), err.getvalue())
+    return Done(*run_verb("export", *words))
 
 
 def mixed(folder: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import shlex
 import signal
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 from benchmarks.jobs import descendants
 
+from mpiprof.__main__ import main
 from support import ROOT
 from support.mpis import Mpi
 from support.wait_until import HANG_S
@@ -116,6 +118,14 @@ def end(process: subprocess.Popen[Any]) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     process.wait()
+
+
+def run_verb(*words: object) -> tuple[int, str, str]:
+    """Run a verb in this process; returns its code, output and error output."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main([*map(str, words)])
+    return code, out.getvalue(), err.getvalue()
 
 
 def run_mpi(

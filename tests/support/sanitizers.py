@@ -25,9 +25,9 @@ class Sanitizer:
     variables: dict[str, str]
     launcher: dict[str, str]
 
-    def build(self) -> Path:
-        """Build the libraries; returns their folder."""
-        return core_built(f"sanitized-{self.name}", f"-DMPIPROF_SANITIZE={self.flag}")
+    def build(self, mpi: Mpi) -> Path:
+        """Build the library for an MPI; returns its path."""
+        return core_built(f"sanitized-{self.name}", mpi, f"-DMPIPROF_SANITIZE={self.flag}")
 
     def preloaded(self, library: Path) -> str:
         """Return the value of LD_PRELOAD: the sanitizer's libraries must be first."""
@@ -38,9 +38,8 @@ class Sanitizer:
             names.append(str(Path(printed.strip()).resolve()))
         return ":".join([*names, str(library)])
 
-    def environment(self, mpi: Mpi, build: Path, trace: Path) -> list[str]:
+    def environment(self, library: Path, trace: Path) -> list[str]:
         """Return the words that set the environment of a launcher, for one process."""
-        library = build / f"libmpiprof-{mpi.name}-{'4c' if mpi.name == 'mpich' else '4'}.so"
         values = self.variables | {
             "LD_PRELOAD": self.preloaded(library),
             "MPIPROF_LIBRARY": str(library),

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
-from support.dataset_traces import run_verb
-from support.jobs import run, run_mpi
+from support.jobs import run, run_mpi, run_verb
 from support.mpis import SLOW_WITH_MPICH, Mpi
 from support.uniform_machine import make_uniform
 

@@ -13,8 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from benchmarks import overhead
-from support.dataset_traces import run_verb
-from support.jobs import run, run_mpi
+from support.jobs import run, run_mpi, run_verb
 from support.mpis import Mpi
 from support.synthetic import MACHINE as MACHINE_TABLE
 from support.uniform_machine import make_uniform

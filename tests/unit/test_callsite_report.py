@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from support.dataset_traces import MADE, run_verb
+from support.dataset_traces import MADE
+from support.jobs import run_verb
 
 import mpiprof
 from mpiprof.reports import callsite_report

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from support.dataset_traces import run_verb
 from support.interval_records import interval
+from support.jobs import run_verb
 from support.message_traces import call
 from support.synthetic import Synthetic
 

@@ -16,8 +16,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from support import page_faults, worker_kill
-from support.dataset_traces import MADE, bits, exported, run_verb
+from support import dask_tasks
+from support.dataset_traces import MADE, bits, exported
+from support.jobs import run_verb
 
 import mpiprof
 from mpiprof.account import aggregate, batch_map
@@ -125,7 +126,7 @@ def test_a_worker_that_is_killed_under_way_is_replaced(
     cluster: Any, folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     marker = tmp_path / "killed"
-    do = functools.partial(worker_kill.summed, str(marker))
+    do = functools.partial(dask_tasks.sum_batch, str(marker))
     with client(cluster) as connected:
         found = with_workers(folders["several"], connected)
         with monkeypatch.context() as patched:
@@ -190,7 +191,7 @@ def test_workers_use_freed_memory_again(cluster: Any) -> None:
         if "glibc" not in platform.libc_ver():
             pytest.skip("another C library")
         assert "MALLOC_TRIM_THRESHOLD_" in connected.submit(os.environ.copy).result()
-        found = list(dask_workers.Workers(connected).map(page_faults.faults, [2_000] * 8))
+        found = list(dask_workers.Workers(connected).map(dask_tasks.count_page_faults, [2_000] * 8))
     assert max(found) < 200
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.dataset_traces import MADE, exported, run_verb
+from support.dataset_traces import MADE, exported
+from support.jobs import run_verb
 from support.wait_until import HANG_S
 
 from mpiprof.account import batch_map

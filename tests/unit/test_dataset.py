@@ -14,7 +14,8 @@ import pandas as pd
 import pyarrow
 import pytest
 from pyarrow import parquet
-from support.dataset_traces import MADE, bits, exported, run_verb
+from support.dataset_traces import MADE, bits, exported
+from support.jobs import run_verb
 
 import mpiprof
 from mpiprof.errors import TraceError

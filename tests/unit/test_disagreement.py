@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.dataset_traces import MADE, exported, run_verb
+from support.dataset_traces import MADE, exported
 from support.hang_traces import abort, call, job
+from support.jobs import run_verb
 from support.synthetic import Synthetic
 
 import mpiprof

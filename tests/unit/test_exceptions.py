@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.dataset_traces import run_verb
 from support.hang_traces import HERE, call, conclude, job, now
+from support.jobs import run_verb
 from support.synthetic import Synthetic
 
 import mpiprof

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
-from support.dataset_traces import run_verb
 from support.hang_traces import HERE, THERE, call, conclude, job
+from support.jobs import run_verb
 from support.synthetic import Synthetic
 
 import mpiprof

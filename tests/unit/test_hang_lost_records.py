@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from support.dataset_traces import run_verb
 from support.hang_traces import HERE, THERE, call, drop, job
+from support.jobs import run_verb
 from support.synthetic import Synthetic
 
 import mpiprof

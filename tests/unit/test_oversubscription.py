@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from support.cause_events import busy_node, shared_processor
 from support.cause_judgement import read_report
-from support.dataset_traces import run_verb
+from support.jobs import run_verb
 from support.program import Program
 from support.random_work import MS, Noise
 from support.synthetic import Synthetic

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import random
 import shutil
@@ -20,10 +19,10 @@ import pytest
 from benchmarks import damage, reading
 from support.dataset_traces import messaging
 from support.export_trace import mixed
+from support.jobs import run_verb
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.__main__ import main
 from mpiprof.errors import TraceError
 from mpiprof.formats import pack_writer
 from mpiprof.hang.processes import BOOT_ID
@@ -45,14 +44,6 @@ def aged(folder: Path) -> Path:
     for path in folder.iterdir():
         os.utime(path, (OLD, OLD))
     return folder
-
-
-def run_verb(*words: object) -> tuple[int, str, str]:
-    """Run a verb in this process; returns its code, output and error output."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main([*map(str, words)])
-    return code, out.getvalue(), err.getvalue()
 
 
 def pack(folder: Path, threads: int = 3) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.dataset_traces import run_verb
+from support.jobs import run_verb
 from support.synthetic import Synthetic
 
 import mpiprof

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.dataset_traces import run_verb
+from support.jobs import run_verb
 from support.message_traces import call, part, sums
 from support.synthetic import Synthetic
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import os
 from pathlib import Path
@@ -11,13 +9,12 @@ from typing import Any
 
 import pytest
 from support import PROGRAMS, tune_traces
-from support.jobs import run, run_mpi
+from support.jobs import run, run_mpi, run_verb
 from support.mpis import Mpi
 from support.trace_tables import table_rows
 from support.tune_traces import HOP, LATE_NS, MILLION, RANKS
 
 import mpiprof
-from mpiprof.__main__ import main
 from mpiprof.collectives.schedule import Problem
 from mpiprof.collectives.tune.replay.imposed_arrivals import (
     ReplayedTask,
@@ -41,10 +38,7 @@ LINE = 7
 
 def tune(folder: Path, *words: object) -> tuple[int, str, str]:
     """Run the verb in this process; returns its exit code, output and errors."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main(["tune", str(folder), *map(str, words)])
-    return code, out.getvalue(), err.getvalue()
+    return run_verb("tune", folder, *words)
 
 
 @pytest.fixture(scope="module")
