@@ -13,8 +13,8 @@ from mpiprof.hang import first_end, hang_pictures, hang_threshold, job_verdict, 
 from mpiprof.hang.processes import JobProcesses
 from mpiprof.hang.words import verdict_text
 from mpiprof.trace.types import LOCAL_CALL
-from support.dataset_traces import run_verb
 from support.hang_traces import HERE, SECOND, THERE, call, drop, job, now
+from support.jobs import run_verb
 from support.message_hangs import MessageHang
 from support.message_traces import record
 from support.synthetic import Synthetic

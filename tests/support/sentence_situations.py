@@ -39,9 +39,10 @@ from mpiprof.reports.words import (
 from mpiprof.trace import Trace
 from mpiprof.trace.thread_times import NamedThreads
 from support import dashboard_traces, hang_situations, page_traces
-from support.dataset_traces import messaging, run_verb
+from support.dataset_traces import messaging
 from support.hang_traces import abort, drop
 from support.headline_situations import make_headlines
+from support.jobs import run_verb
 from support.late_traces import noise, one_site
 from support.program import Program
 from support.run_folders import write_runs
