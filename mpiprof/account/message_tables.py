@@ -207,6 +207,7 @@ def match_messages(trace: Trace, messages: MessageRows) -> None:
     """
     rows, numbered = messages.rows, RECEIVED_FLAG | COMPLETE | IN_ORDER
     index = np.flatnonzero((rows["flags"] & (numbered | UNSURE | UNKNOWN_PEER)) == numbered)
+    index = index[messages.peers[rows["shape"][index]] < trace.ranks]
     tags = _find_only_tags(trace, messages, index)
     recorded_tags = rows["tag"][index]
     is_usable = (tags >= 0) & ((recorded_tags < 0) | (recorded_tags == tags))
@@ -225,10 +226,14 @@ def _find_only_tags(trace: Trace, messages: MessageRows, index: Int) -> Int:
         return np.zeros(0, np.int64)
     counts: MessageCounts = trace.derive("message_counts")
     shape, call = messages.rows["shape"][index], messages.rows["call"][index]
-    columns = messages.communicators[shape], messages.peers[shape], messages.rank[call]
-    channels, number = np.unique(np.stack(columns), axis=1, return_inverse=True)
-    tags = [_find_only_tag(counts, *channel) for channel in channels.T.tolist()]
-    return np.array(tags, np.int64)[number.ravel()]
+    communicator = messages.communicators[shape].astype(np.int64)
+    pair = messages.peers[shape].astype(np.int64) * trace.ranks + messages.rank[call]
+    channels, number = np.unique(communicator * trace.ranks**2 + pair, return_inverse=True)
+    communicators, pairs = np.divmod(channels, trace.ranks**2)
+    ranks = np.divmod(pairs, trace.ranks)
+    channel_columns = (column.tolist() for column in (communicators, *ranks))
+    tags = [_find_only_tag(counts, *channel) for channel in zip(*channel_columns, strict=True)]
+    return np.array(tags, np.int64)[number]
 
 
 def _find_only_tag(counts: MessageCounts, communicator: int, source: int, destination: int) -> int:
