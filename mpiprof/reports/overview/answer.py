@@ -59,7 +59,8 @@ def make_answer(trace: Trace, verdict: Verdict, path: Path) -> Answer | None:
     finding = verdict.worst
     if finding is None:
         return _make_plain_answer(trace, verdict, lines)
-    rest = lines[2:] if verdict.beside is not None else lines[3:]
+    advice = describe_advice(trace, finding)
+    notes = [line for line in lines[2:] if not (advice and line.startswith(advice))]
     return Answer(
         sentences=[_mark_names(trace, finding)],
         finding=finding,
@@ -67,9 +68,9 @@ def make_answer(trace: Trace, verdict: Verdict, path: Path) -> Answer | None:
         amount=describe_amount(trace, verdict),
         is_late=is_blamed(finding),
         facts=list_facts(trace, finding),
-        advice=describe_advice(trace, finding),
+        advice=advice,
         command=_make_command(trace, finding, path),
-        notes=rest,
+        notes=notes,
     )
 
 

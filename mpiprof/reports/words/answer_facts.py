@@ -13,6 +13,7 @@ from mpiprof.reports.words.finding_sentences import describe_saving
 from mpiprof.reports.words.ranks_and_steps import describe_location, name_ranks
 from mpiprof.reports.words.trace_sentences import waiting_verb
 from mpiprof.trace import Trace
+from mpiprof.trace.sites import locate_label
 
 NO_GAIN = "Nothing to gain here."
 
@@ -74,8 +75,10 @@ def _describe_place(trace: Trace, finding: Finding) -> Fact:
     before, after = location.before, location.after
     name = "Happens inside" if location.inside else "Begins after"
     first = format_site(before) if before.get("operation") else "the start of the run"
-    more = f"before {after['operation']} at {format_site(after)}" if after.get("operation") else ""
-    return Fact(name, first, "" if location.inside else more)
+    more = ""
+    if after.get("operation") and not location.inside:
+        more = f"before {after['operation']} {locate_label(format_site(after))}"
+    return Fact(name, first, more)
 
 
 def describe_reason(finding: Finding) -> tuple[str, str, str]:
