@@ -334,7 +334,7 @@ def delay_advice(finding: Finding) -> str:
         return _rest_advice(finding.evidence)
     if finding.cause == "early":
         return f"Give {format_ranks(finding.ranks)} more of the work, or the other ranks less."
-    who = name_ranks(finding) if finding.ranks else "the late ranks"
+    who = name_ranks(finding).removesuffix(" in turn") if finding.ranks else "the late ranks"
     if advice := PROCESSOR_ADVICE.get(main_reason(finding) or ""):
         return advice.format(ranks=who)
     do = "do" if takes_plural(finding) or not finding.ranks else "does"
