@@ -37,7 +37,6 @@ Make: TypeAlias = Callable[[Trace], pd.DataFrame]
 SUMS_TABLES = ("message_sums", "local_sums")  # have plain texts, the other tables have categories
 TEXTS = {"operation", "site"}
 MAX_NS = np.iinfo(np.int64).max
-UNKNOWN_TAG = -1
 CALL_COLUMNS = ("operation", "site", "site_id")  # of the calls before and after an interval
 SHAPE_COLUMNS = ("operation", "site", "site_id", "communicator", "peer")
 # The fields of the struct in core/python_api/messages.h.
@@ -206,8 +205,9 @@ def match_messages(trace: Trace, messages: MessageRows) -> None:
     the sender as well if all its messages to the receiver have one tag.
     """
     rows, numbered = messages.rows, RECEIVED_FLAG | COMPLETE | IN_ORDER
-    index = np.flatnonzero((rows["flags"] & (numbered | UNSURE | UNKNOWN_PEER)) == numbered)
-    index = index[messages.peers[rows["shape"][index]] < trace.ranks]
+    index = np.flatnonzero((rows["flags"] & (numbered | UNSURE)) == numbered)
+    peer = messages.get_peers(rows[index])
+    index = index[(peer >= 0) & (peer < trace.ranks)]
     tags = _find_only_tags(trace, messages, index)
     recorded_tags = rows["tag"][index]
     is_usable = (tags >= 0) & ((recorded_tags < 0) | (recorded_tags == tags))
@@ -221,7 +221,7 @@ def match_messages(trace: Trace, messages: MessageRows) -> None:
 
 
 def _find_only_tags(trace: Trace, messages: MessageRows, index: Int) -> Int:
-    """Return the tag of all messages between the ranks of each received message, or UNKNOWN_TAG."""
+    """Return the only tag with which the source of each message sends to its receiver, or -1."""
     if not len(index):
         return np.zeros(0, np.int64)
     counts: MessageCounts = trace.derive("message_counts")
@@ -232,19 +232,8 @@ def _find_only_tags(trace: Trace, messages: MessageRows, index: Int) -> Int:
     communicators, pairs = np.divmod(channels, trace.ranks**2)
     ranks = np.divmod(pairs, trace.ranks)
     channel_columns = (column.tolist() for column in (communicators, *ranks))
-    tags = [_find_only_tag(counts, *channel) for channel in zip(*channel_columns, strict=True)]
+    tags = [counts.find_only_tag(*channel) for channel in zip(*channel_columns, strict=True)]
     return np.array(tags, np.int64)[number]
-
-
-def _find_only_tag(counts: MessageCounts, communicator: int, source: int, destination: int) -> int:
-    """Return the tag of the messages of a rank to another one if only one class of tags has any."""
-    of_rank = (counts.of_rank(source) if source >= 0 else None) or {}
-    tags = [
-        count.sent_tag
-        for (in_communicator, peer, _), count in of_rank.items()
-        if (in_communicator, peer) == (communicator, destination) and count.sent
-    ]
-    return tags[0] if len(tags) == 1 else UNKNOWN_TAG
 
 
 def _mark_sends_after_cancel(messages: MessageRows, calls: pd.DataFrame) -> None:

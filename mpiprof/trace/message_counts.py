@@ -74,6 +74,13 @@ class MessageCounts:
             return None
         return counts.get((communicator, peer, tag % TAG_CLASSES), MessageCount())
 
+    def find_only_tag(self, communicator: int, source: int, destination: int) -> int:
+        """Return the last tag of a rank's messages to another one if they have one class, or -1."""
+        of_rank = self.of_rank(source) or {}
+        keys = ((communicator, destination, tags) for tags in range(TAG_CLASSES))
+        tags = [of_rank[key].sent_tag for key in keys if key in of_rank and of_rank[key].sent]
+        return tags[0] if len(tags) == 1 else -1
+
     def find_ordinal(
         self, rank: int, communicator: int, peer: int, tag: int, received: bool, number: int
     ) -> int | None:

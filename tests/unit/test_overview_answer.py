@@ -50,5 +50,4 @@ def test_the_answer_has_each_sentence_of_the_verdict_once(title: str, tmp_path: 
     answer = overview_answer.make_answer(trace, verdict, tmp_path / "t")
     assert answer is not None and answer.advice
     assert not any(line.startswith(answer.advice) for line in answer.notes)
-    others = [line for line in lines[2:] if not line.startswith(answer.advice)]
-    assert list(answer.notes) == others
+    assert list(answer.notes) == [line for line in lines[2:] if not line.startswith(answer.advice)]

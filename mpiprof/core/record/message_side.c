@@ -41,8 +41,8 @@ void message_side_post_untagged(struct message_side *s)
                      !atomic_load(&single_thread_is_over);
 }
 
-/* Give a message its number among all messages of its peer, if that is known. Readers identify it if
- * the peer sends messages of one tag only. */
+/* Give a message its number among all messages of its peer. Returns false if that is unknown. Readers
+ * identify the message if the peer sends messages of one tag only. */
 static bool number_by_order(struct message_side *s)
 {
     if (!s->has_any_tag || !s->is_in_order || atomic_load(&s->peer->order_is_unknown) ||
