@@ -230,10 +230,13 @@ class _Collector:
         ranks = of.communicator.ranks[row]
         self.inside.append([ranks, left[cells], of.finish[cells], sites[row]])
 
-    def add_progress_waits(self, of: _Instances, found: ProgressWaits, *, is_counted: bool) -> None:
+    def add_progress_waits(
+        self, instances: _Instances, waits: ProgressWaits, *, is_counted: bool
+    ) -> None:
         """Add the waits of instances for progress."""
-        cells = found.row, found.column, found.awaited, found.begin_ns, found.until_ns
-        self._add_groups(of, cells, of.begin, is_counted=is_counted, is_meeting=False)
+        cells = waits.row, waits.column, waits.awaited, waits.begin_ns, waits.until_ns
+        begin_ns = instances.begin
+        self._add_groups(instances, cells, begin_ns, is_counted=is_counted, is_meeting=False)
 
     def add_meetings(self, of: _Instances) -> None:
         """Add the times at which all ranks had arrived, or were in the operation."""
